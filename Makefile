@@ -1,0 +1,42 @@
+# Every target works with nothing installed but Python >= 3.11 and make: the first one called makes .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?=
+
+.PHONY: run serve test check format bench conformance clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kubesched needs Python 3.11 or later; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+run: $(STAMP)  ## embedded control plane over HTTP, schedules the example cluster, shows the result, ends
+	$(BIN)/kubesched run --embedded --load examples --until-settled $(ARGS)
+
+serve: $(STAMP)  ## the same, but stays up and tells how to point kubectl at it
+	$(BIN)/kubesched run --embedded --load examples $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(STAMP)  ## format, lint, types, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+conformance: $(STAMP)  ## every recorded decision of the real scheduler, pass/fail per family
+	$(BIN)/python -m tests.conformance $(ARGS)
+
+bench: $(STAMP)  ## decisions per second and CPU per pod, no API in the way
+	$(BIN)/python -m benchmarks.decisions $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""kubesched: the Kubernetes scheduler in Python."""
