@@ -1,0 +1,81 @@
+"""`CycleState`: what plugins leave for each other during one scheduling attempt.
+
+A plugin writes under its own key and reads it back at a later extension point. Reading an absent key, or a value of
+another type than asked for, raises `CycleStateError` with the key in its text; the framework turns that into an ERROR
+status of the plugin that read. Values with a `clone()` method are cloned with the state (preemption and nominated pods
+change clones); a value that no pod added or removed can change needs none and is shared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kubesched.api.errors import KubeschedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kubesched.api.core import Pod
+    from kubesched.state.pod_info import PodInfo
+
+T = TypeVar("T")
+
+
+class CycleStateError(KubeschedError):
+    """A plugin read a key that is absent or holds another type."""
+
+
+class CycleState:
+    """Per-attempt storage. `pod_info` is the pod under way with its requirements computed once."""
+
+    __slots__ = (
+        "_values",
+        "pod_info",
+        "pods_to_activate",
+        "record_plugin_metrics",
+        "skip_filter",
+        "skip_pre_bind",
+        "skip_score",
+    )
+
+    def __init__(self, pod_info: PodInfo, *, record_plugin_metrics: bool = False) -> None:
+        self.pod_info = pod_info
+        self._values: dict[str, Any] = {}
+        #: Names of plugins whose PreFilter / PreScore / PreBindPreFlight answered Skip.
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        self.skip_pre_bind: set[str] = set()
+        #: Pods (by namespace/name) that plugins want moved to the active queue when this cycle succeeds.
+        self.pods_to_activate: dict[str, Pod] = {}
+        self.record_plugin_metrics = record_plugin_metrics
+
+    def write(self, key: str, value: Any) -> None:
+        self._values[key] = value
+
+    def read(self, key: str, kind: type[T]) -> T:
+        try:
+            value = self._values[key]
+        except KeyError:
+            raise CycleStateError(f'reading "{key}" from cycleState: not found') from None
+        if not isinstance(value, kind):
+            raise CycleStateError(
+                f'reading "{key}" from cycleState: expected {kind.__name__}, found {type(value).__name__}'
+            )
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._values.get(key, default)
+
+    def delete(self, key: str) -> None:
+        self._values.pop(key, None)
+
+    def keys(self) -> Iterable[str]:
+        return self._values.keys()
+
+    def clone(self) -> CycleState:
+        twin = CycleState(self.pod_info, record_plugin_metrics=self.record_plugin_metrics)
+        twin._values = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._values.items()}
+        twin.skip_filter = set(self.skip_filter)
+        twin.skip_score = set(self.skip_score)
+        twin.skip_pre_bind = set(self.skip_pre_bind)
+        return twin
