@@ -1,0 +1,159 @@
+"""The two shapes of a log line, `text` for people and `json` for collectors.
+
+A record's fields come from its %-template (`"pod scheduled pod=%s node=%s"`) or from `extra=fields(...)`; both formats
+show the same fields. Lines are one line each: control characters in values are escaped, so that nothing taken from a
+cluster can forge a line. A traceback follows its line, indented, in text; it is a field in JSON.
+"""
+
+import json
+import logging
+import re
+import time
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from kubesched.logs.redact import redact
+
+_LEVEL_NAMES = {logging.WARNING: "WARN", logging.ERROR: "ERROR", logging.CRITICAL: "FATAL"}
+_CONVERSION = r"%[-+ #0]*\d*(?:\.\d+)?[sdrfgxa]"
+_FIELD_TAIL = re.compile(rf"(?:(?:^|\s)[A-Za-z_][\w.]*={_CONVERSION})+$")
+_FIELD = re.compile(rf"([A-Za-z_][\w.]*)=({_CONVERSION})")
+_PLACEHOLDER = re.compile(rf"%%|{_CONVERSION}")
+_BARE_VALUE = re.compile(r"[^\s\"'\\=\x00-\x1f\x7f-\x9f]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def fields(**values: object) -> dict[str, dict[str, object]]:
+    """The `extra=` of a logging call whose fields are not known when the template is written."""
+    return {"fields": values}
+
+
+def took(seconds: float) -> str:
+    """A duration as a person reads it: `850us`, `1.2ms`, `3.4s`."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f}us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.1f}ms"
+    return f"{seconds:.1f}s"
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-02T03:04:05.678Z INFO pod scheduled pod=default/web-1 node=n3 took=1.2ms`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        sentence, values = split(record)
+        parts = [_timestamp(record.created), _level_name(record.levelno), _one_line(sentence)]
+        parts.extend(f"{key}={_shown(value)}" for key, value in values)
+        line = " ".join(parts)
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        for block in (record.exc_text, record.stack_info):
+            if block:
+                line += "\n" + "\n".join("    " + part for part in block.splitlines())
+        return redact(line)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line with the original's keys: `ts` (ms), `caller`, `msg`, `v` or `err`, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        sentence, values = split(record)
+        entry: dict[str, Any] = {
+            "ts": round(record.created * 1000, 3),
+            "caller": f"{record.filename}:{record.lineno}",
+            "level": _level_name(record.levelno),
+            "logger": record.name,
+            "msg": redact(sentence),
+        }
+        if record.levelno <= logging.INFO:
+            entry["v"] = _verbosity(record.levelno)
+        for key, value in values:
+            entry[key if key not in entry else f"field.{key}"] = _as_json(key, value)
+        if record.exc_info:
+            entry["err"] = redact(str(record.exc_info[1]))
+            entry["stacktrace"] = redact(self.formatException(record.exc_info))
+        return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def split(record: logging.LogRecord) -> tuple[str, list[tuple[str, object]]]:
+    """The sentence of a record and its fields in order, each still the value that was given."""
+    values: list[tuple[str, object]] = []
+    args = record.args if isinstance(record.args, tuple) else ()
+    template = _template(record.msg) if isinstance(record.msg, str) and args else None
+    if template is not None and template.placeholders == len(args):
+        first = len(args) - len(template.keys)
+        sentence = template.sentence % args[:first] if first else template.sentence.replace("%%", "%")
+        for key, conversion, value in zip(template.keys, template.conversions, args[first:], strict=True):
+            plain = conversion in ("%s", "%d")
+            values.append((key, value if plain else conversion % (value,)))
+    else:
+        sentence = record.getMessage()
+    extra = getattr(record, "fields", None)
+    if isinstance(extra, dict):
+        values.extend(extra.items())
+    return sentence, values
+
+
+class _Template(NamedTuple):
+    sentence: str
+    keys: tuple[str, ...]
+    conversions: tuple[str, ...]
+    placeholders: int
+
+
+@lru_cache(maxsize=1024)
+def _template(message: str) -> _Template | None:
+    tail = _FIELD_TAIL.search(message)
+    if tail is None:
+        return None
+    pairs = _FIELD.findall(tail.group())
+    return _Template(
+        sentence=message[: tail.start()].rstrip(),
+        keys=tuple(key for key, _ in pairs),
+        conversions=tuple(conversion for _, conversion in pairs),
+        placeholders=sum(1 for found in _PLACEHOLDER.findall(message) if found != "%%"),
+    )
+
+
+def _timestamp(seconds: float) -> str:
+    whole, millis = divmod(round(seconds * 1000), 1000)
+    return f"{_second(whole)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(whole: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+
+
+def _level_name(level: int) -> str:
+    if level < logging.INFO:
+        return "DEBUG" if level <= logging.DEBUG else "INFO"
+    return _LEVEL_NAMES.get(level, "INFO" if level < logging.WARNING else f"LEVEL{level}")
+
+
+def _verbosity(level: int) -> int:
+    """The `-v` at which a line of this level begins to show; the inverse of `level_of`."""
+    if level >= logging.INFO:
+        return 0
+    return logging.INFO - level if level > logging.DEBUG else logging.DEBUG + 4 - level
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "-"
+    text = redact(str(value))
+    return text if _BARE_VALUE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _as_json(key: str, value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    shown = redact(f"{key}={text}")
+    return text if shown == f"{key}={text}" else shown.removeprefix(f"{key}=")
+
+
+def _one_line(text: str) -> str:
+    return _CONTROL.sub(lambda match: json.dumps(match.group())[1:-1], text)

@@ -1,0 +1,44 @@
+"""`--logging-format` and `-v` become one handler on stderr.
+
+Called once by a command before anything else is started. A library user who never calls it keeps whatever logging the
+own program has set up: importing kubesched configures nothing.
+"""
+
+import logging
+import sys
+from typing import IO
+
+from kubesched.logs.formats import JsonFormatter, TextFormatter
+
+FORMATS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
+_OURS = "kubesched"
+
+
+def setup(format: str = "text", verbosity: int = 0, stream: IO[str] | None = None) -> logging.Handler:
+    """Send every record of kubesched at `-v` `verbosity`, and warnings of everything else, to `stream` (stderr).
+
+    Calling it again replaces what an earlier call set up; handlers of others are left alone.
+    Raises ValueError for an unknown format or a negative verbosity.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"unknown logging format {format!r}: must be one of {', '.join(FORMATS)}")
+    if verbosity < 0:
+        raise ValueError(f"verbosity must not be negative, got {verbosity}")
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(FORMATS[format]())
+    handler.set_name(_OURS)
+    root = logging.getLogger()
+    for old in [h for h in root.handlers if h.get_name() == _OURS]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    logging.getLogger(_OURS).setLevel(level_of(verbosity))
+    logging.captureWarnings(True)
+    return handler
+
+
+def level_of(verbosity: int) -> int:
+    """The level a message of klog verbosity `verbosity` has here: 0 is INFO, 4 is DEBUG, 10 shows everything."""
+    if verbosity <= 3:
+        return logging.INFO - max(verbosity, 0)
+    return max(1, logging.DEBUG + 4 - verbosity)
