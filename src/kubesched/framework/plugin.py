@@ -1,0 +1,124 @@
+"""`Plugin`: the contract between the framework and whoever extends it.
+
+A plugin takes part in an extension point by having the method of that name; there is nothing to register besides the
+class. Two points can be served in two ways, whichever the author prefers:
+
+    filter(state, pod, node)        one node at a time, exactly like the original's interface
+    filter_rows(state, pod, nodes)  a set of rows at once, answered with arrays
+
+and so `score` / `score_rows`. The framework loops the first kind over the nodes that all vector filters let pass.
+
+Methods answer None for success, or a `Status`. What they raise becomes an ERROR status with the plugin's name.
+
+    pre_enqueue(pod)                                   may the pod enter the active queue at all?
+    less(a, b)                                         QueueSort: does queued pod a go before b?
+    pre_filter(state, pod, nodes)                      once per attempt; may narrow the nodes, reject, or Skip
+    add_pod / remove_pod(state, pod, other, node)      bring PreFilter's data up to date for a pod tried on or off a node
+    filter / filter_rows                               does the pod fit?
+    post_filter(state, pod, diagnosis)                 nothing fits: can something be done about it? (async)
+    pre_score(state, pod, nodes)                       once per attempt, with the nodes that fit; may Skip
+    score / score_rows                                 how good is the node?
+    normalize_score / score_scale + normalize_rows     bring scores into 0..100
+    reserve / unreserve(state, pod, node_name)         the node is chosen: take (give back) what is ours
+    permit(state, pod, node_name)                      let go, reject, or hold: (Status.wait(), timeout in seconds)
+    pre_bind_pre_flight(state, pod, node_name)         is there PreBind work to do? Skip means no
+    pre_bind(state, pod, node_name)                    (async)
+    bind(state, pod, node_name)                        (async) Skip passes on to the next
+    post_bind(state, pod, node_name)                   (async) for information
+
+A plugin is made as `PluginClass(args, handle)`: args is the decoded struct of `args_type`, or the raw mapping when the
+class declares none; see `Handle` for what it may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.framework.status import Status
+
+if TYPE_CHECKING:
+    from kubesched.api.core import Pod
+    from kubesched.framework.events import ClusterEventWithHint
+    from kubesched.framework.handle import Handle
+
+#: Scores after normalisation lie in 0..MAX_NODE_SCORE.
+MAX_NODE_SCORE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a plugin's answers for one node depend on, besides the pod itself.
+
+    `row`: aspects (see `state.aspects`) of that node alone: a change re-evaluates the row.
+    `table`: aspects of any node: a change re-evaluates all rows.
+    `objects`: kinds of other objects: a change of one re-evaluates everything, PreFilter included.
+    """
+
+    row: int = 0
+    table: int = 0
+    objects: tuple[str, ...] = ()
+
+
+class Verdicts:
+    """The answers of a vector Filter: `why[i]` is 0 where node i of the set fits, else an index into `statuses`.
+
+    `why` is int32, one entry per row of the asked set, in its order; `statuses[0]` is None.
+    """
+
+    __slots__ = ("statuses", "why")
+
+    def __init__(self, why: NDArray[np.int32], statuses: list[Status | None]) -> None:
+        self.why = why
+        self.statuses = statuses
+
+    @classmethod
+    def where(cls, rejected: NDArray[np.bool_], status: Status) -> Verdicts:
+        """The same status for every node where `rejected` is True."""
+        return cls(rejected.astype(np.int32), [None, status])
+
+
+class PreFilterResult:
+    """`node_names`: the only nodes worth a look; None for all."""
+
+    __slots__ = ("node_names",)
+
+    def __init__(self, node_names: frozenset[str] | None) -> None:
+        self.node_names = node_names
+
+
+class Plugin:
+    """Base of all plugins. Subclasses set `name` and define the methods of the points they serve."""
+
+    name: ClassVar[str] = ""
+    #: The struct that this plugin's `pluginConfig` args are decoded into; None passes the raw mapping.
+    args_type: ClassVar[type[msgspec.Struct] | None] = None
+    #: What Filter (with PreFilter) and Score (with PreScore) answers depend on. None: unknown, so nothing is kept.
+    filter_reads: ClassVar[Reads | None] = None
+    score_reads: ClassVar[Reads | None] = None
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+    def sign(self, pod: Pod) -> Hashable | None:
+        """Everything of the pod that Filter, Score and their Pre-points read, as a hashable value.
+
+        Pods with equal signs get equal answers from this plugin on equal nodes. None: do not keep for this pod.
+        Only asked of plugins that declare `filter_reads` or `score_reads`.
+        """
+        return None
+
+    def events_to_register(self) -> list[ClusterEventWithHint] | None:
+        """The changes that may turn a rejection by this plugin around. None: any change (as the original's default)."""
+        return None
+
+
+def sorted_items(mapping: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """A mapping as a hashable value, for `Plugin.sign`."""
+    return tuple(sorted(mapping.items()))

@@ -1,0 +1,112 @@
+"""`ClusterState`: everything the scheduler knows of the cluster, and the only writer of it.
+
+                      confirm (watch shows it on that node)
+    (unknown) ─assume─► ASSUMED ───────────────────────────► PLACED ─remove─► (unknown)
+        │                  │ forget (binding failed)           ▲
+        │                  └────────► (unknown)                │
+        └───────────────────────add (watch)────────────────────┘
+
+An assumed pod counts on its node from the moment the scheduler decides, and never expires: it is confirmed or removed by
+the watch, or forgotten when its binding fails. The watch is always right: a pod assumed on one node and seen on another
+moves. Methods are called between scheduling cycles, `assume` at the end of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kubesched.api.core import Node, Pod
+from kubesched.state import aspects
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_order import zones_in_turn
+from kubesched.state.node_table import NodeTable
+from kubesched.state.nominator import Nominator
+from kubesched.state.objects import ObjectIndex
+from kubesched.state.pod_info import PodInfo
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where a pod is counted."""
+
+    pod: PodInfo
+    node_name: str
+    assumed: bool
+
+
+class ClusterState:
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.objects = ObjectIndex()
+        self.nominator = Nominator()
+        #: By pod UID.
+        self.placements: dict[str, Placement] = {}
+        self._order: list[NodeInfo] = []
+        self._order_version = -1
+
+    # -- nodes
+
+    def set_node(self, node: Node) -> tuple[Node | None, int]:
+        """See `NodeTable.set_node`."""
+        return self.nodes.set_node(node)
+
+    def remove_node(self, name: str) -> Node | None:
+        return self.nodes.remove_node(name)
+
+    def nodes_in_turn(self) -> list[NodeInfo]:
+        """All nodes, zone after zone in turn; the same list until a node comes, goes or moves to another zone."""
+        if self._order_version != self.nodes.membership_version:
+            self._order = zones_in_turn(self.nodes.infos)
+            self._order_version = self.nodes.membership_version
+        return self._order
+
+    # -- pods
+
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        assert pod.uid not in self.placements, f"{pod.key} is placed already"
+        self.nodes.place(pod, node_name)
+        self.placements[pod.uid] = Placement(pod, node_name, assumed=True)
+
+    def forget(self, uid: str) -> bool:
+        """Take back an assumption. False when it no longer stands: confirmed, moved or removed by the watch."""
+        placement = self.placements.get(uid)
+        if placement is None or not placement.assumed:
+            return False
+        self.nodes.displace(uid, placement.node_name)
+        del self.placements[uid]
+        return True
+
+    def set_pod(self, pod: Pod) -> PodInfo | None:
+        """The watch shows a pod with a node. Returns the version before, or None when the pod is new to us."""
+        uid, node_name = pod.metadata.uid, pod.spec.node_name
+        placement = self.placements.get(uid)
+        info = PodInfo(pod)
+        if placement is None:
+            self.nodes.place(info, node_name)
+            self.placements[uid] = Placement(info, node_name, assumed=False)
+            return None
+        before = placement.pod
+        if placement.node_name == node_name and before.takes_the_same(info):
+            self.nodes.swap(info, node_name, 0 if before.looks_the_same(info) else aspects.PODS)
+        else:
+            self.nodes.displace(uid, placement.node_name)
+            self.nodes.place(info, node_name)
+        placement.pod, placement.node_name, placement.assumed = info, node_name, False
+        return before
+
+    def remove_pod(self, uid: str) -> Placement | None:
+        """The pod is gone or finished, assumed or not."""
+        placement = self.placements.pop(uid, None)
+        if placement is not None:
+            self.nodes.displace(uid, placement.node_name)
+        return placement
+
+    def is_assumed(self, uid: str) -> bool:
+        placement = self.placements.get(uid)
+        return placement is not None and placement.assumed
+
+    def node_of(self, uid: str) -> str:
+        """The node a pod is counted on, or ""."""
+        placement = self.placements.get(uid)
+        return placement.node_name if placement is not None else ""
+

@@ -1,0 +1,462 @@
+"""`NodeTable`: the nodes of the cluster as rows of NumPy columns.
+
+Rows are dense: 0 .. row_count-1 are the nodes that exist; removing one moves the last row into its place. Each change is
+noted in the journal with its aspects, which is how kept results learn what to forget. Only `ClusterState` and the owner
+of a hypothetical table call the methods that change anything.
+
+Amounts are int64, cut at `AMOUNT_MAX` so that the sum of two never wraps; the exact figures are in the NodeInfos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.api.core import Node
+from kubesched.state import aspects
+from kubesched.state.interning import Interner
+from kubesched.state.journal import Journal
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.pod_info import HostPort, PodInfo
+
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Codes: TypeAlias = NDArray[np.int32]
+#: Rows of a table: all of them as a slice (views, no copies), or some as an array.
+RowIndex: TypeAlias = slice | NDArray[np.intp]
+TaintKey: TypeAlias = tuple[str, str, str]
+
+#: 4.6 exa-units. Anything above is "more than any node has"; requests saturate one higher than allocatable, so that an
+#: absurd request never fits a node that claims an absurd size.
+AMOUNT_MAX = (1 << 62) - 1
+_ALLOCATABLE_MAX = AMOUNT_MAX - 1
+_ROWS_MIN = 64
+
+
+class NodeSet:
+    """Some rows of a table: what a vector plugin is asked about. `len()` is the number of rows."""
+
+    __slots__ = ("_length", "index", "table")
+
+    def __init__(self, table: NodeTable, index: RowIndex) -> None:
+        self.table = table
+        self.index = index
+        self._length = index.stop - index.start if isinstance(index, slice) else len(index)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def rows(self) -> NDArray[np.intp]:
+        if isinstance(self.index, slice):
+            return np.arange(self.index.start, self.index.stop)
+        return self.index
+
+    def infos(self) -> list[NodeInfo]:
+        if isinstance(self.index, slice):
+            return self.table.infos[self.index]
+        infos = self.table.infos
+        return [infos[row] for row in self.index.tolist()]
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return iter(self.infos())
+
+    def positions_of(self, rows: NDArray[np.intp] | list[int]) -> Bools:
+        """A mask over this set: True where the row is among `rows` (rows of the table)."""
+        mask = np.zeros(self.table.row_count, dtype=np.bool_)
+        mask[rows] = True
+        return mask[self.index]
+
+
+class LabelColumn:
+    """The values of one label key, coded; -1 where the node lacks the label."""
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, values: Interner[str], codes: Codes) -> None:
+        self.values = values
+        self.codes = codes
+
+    def holds(self, accepts: Callable[[str], bool], *, absent: bool) -> Bools:
+        """A table to look codes up in: `holds(...)[codes]` says for each node whether its value is accepted.
+
+        The last entry, which code -1 picks, is the answer for nodes without the label.
+        """
+        answers = [accepts(value) for value in self.values.values]
+        answers.append(absent)
+        return np.array(answers, dtype=np.bool_)
+
+
+class Image:
+    """An image as nodes report it. Its size is what the first node said (as kube-scheduler's cache keeps it)."""
+
+    __slots__ = ("node_names", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.node_names: set[str] = set()
+
+
+class NodeTable:
+    """Columns are arrays with room to spare: always index them with a NodeSet's `index`, never whole."""
+
+    def __init__(self) -> None:
+        self.row_count = 0
+        self.infos: list[NodeInfo] = []
+        #: Every node by name, also those that only pods speak of (row -1).
+        self.by_name: dict[str, NodeInfo] = {}
+        self.journal = Journal()
+        #: Grows when nodes come, go or change their zone: what depends on the set of nodes keys its memory on it.
+        self.membership_version = 0
+
+        self.taint_sets: Interner[tuple[TaintKey, ...]] = Interner()
+        self.images: dict[str, Image] = {}
+        self.images_version = 0
+
+        self._capacity = _ROWS_MIN
+        self._allocatable: dict[str, Ints] = {}
+        self._requested: dict[str, Ints] = {}
+        self._zeros: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
+        self._labels: dict[str, LabelColumn] = {}
+        self._image_rows: dict[str, tuple[int, int, NDArray[np.intp]]] = {}
+        self._port_users: dict[tuple[str, int], dict[str, NodeInfo]] = {}
+        self._parent: NodeTable | None = None
+        self._parent_rows: NDArray[np.intp] | None = None
+
+        self.nonzero_cpu_milli: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
+        self.nonzero_memory_bytes: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
+        self.pod_count: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
+        self.allowed_pod_count: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
+        self.unschedulable: Bools = np.zeros(_ROWS_MIN, dtype=np.bool_)
+        #: Codes of `taint_sets`.
+        self.taint_set: Codes = np.zeros(_ROWS_MIN, dtype=np.int32)
+
+    # -- reading
+
+    def all_nodes(self) -> NodeSet:
+        return NodeSet(self, slice(0, self.row_count))
+
+    def nodes_at(self, rows: NDArray[np.intp] | list[int]) -> NodeSet:
+        return NodeSet(self, np.asarray(rows, dtype=np.intp))
+
+    def row_of(self, name: str) -> int:
+        """The row of a node, or -1 when there is no such Node."""
+        info = self.by_name.get(name)
+        return info.row if info is not None else -1
+
+    def allocatable(self, resource: str) -> Ints:
+        return self._allocatable.get(resource, self._zeros)
+
+    def requested(self, resource: str) -> Ints:
+        return self._requested.get(resource, self._zeros)
+
+    def label_column(self, key: str) -> LabelColumn:
+        """The column of a label key; made at first use and kept up to date from then on."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = self._make_label_column(key)
+        return column
+
+    def image_rows(self, name: str) -> NDArray[np.intp]:
+        """The rows of the nodes that have the image."""
+        image = self.images.get(name)
+        if image is None:
+            return np.empty(0, dtype=np.intp)
+        known = self._image_rows.get(name)
+        if known is not None and known[0] == self.images_version and known[1] == self.membership_version:
+            return known[2]
+        rows = np.array(sorted(row for n in image.node_names if (row := self.row_of(n)) >= 0), dtype=np.intp)
+        self._image_rows[name] = (self.images_version, self.membership_version, rows)
+        return rows
+
+    def port_users(self, protocol: str, port: int) -> list[NodeInfo]:
+        """The nodes where some pod uses the port, on whichever address."""
+        return list(self._port_users.get((protocol, port), {}).values())
+
+    # -- nodes
+
+    def set_node(self, node: Node) -> tuple[Node | None, int]:
+        """Add the node or take its new version. Returns the version before and the aspects that changed."""
+        name = node.metadata.name
+        info = self.by_name.get(name)
+        if info is None:
+            info = self.by_name[name] = NodeInfo(name)
+        old = info.node
+        if info.row < 0:
+            changed = aspects.ALL
+            self._open_row(info, node)
+        else:
+            assert old is not None
+            changed = node_changes(old, node)
+            info.set_node(node)
+        if changed:
+            self._write_row(info, changed, old)
+            self.journal.note(info.row, changed)
+        return old, changed
+
+    def remove_node(self, name: str) -> Node | None:
+        """The node is gone; pods that are still on it stay counted under its name."""
+        info = self.by_name.get(name)
+        if info is None or info.row < 0:
+            return None
+        old, row = info.node, info.row
+        assert old is not None
+        self._drop_images(info)
+        last = self.row_count - 1
+        if row != last:
+            moved = self.infos[last]
+            self._move_row(last, row)
+            self.infos[row] = moved
+            moved.row = row
+            self.journal.note(row, aspects.ALL)
+        self.infos.pop()
+        self.row_count = last
+        info.row, info.node, info.allocatable = -1, None, {}
+        if not info.pods:
+            del self.by_name[name]
+        self.membership_version += 1
+        self.journal.note(last, aspects.ALL)
+        return old
+
+    # -- pods
+
+    def place(self, pod: PodInfo, node_name: str) -> None:
+        info = self.by_name.get(node_name)
+        if info is None:
+            info = self.by_name[node_name] = NodeInfo(node_name)
+        info.add_pod(pod)
+        for port in pod.host_ports:
+            self._port_users.setdefault((port.protocol, port.port), {})[node_name] = info
+        self._pods_changed(info, pod)
+
+    def displace(self, uid: str, node_name: str) -> PodInfo:
+        info = self.by_name[node_name]
+        pod = info.remove_pod(uid)
+        for port in pod.host_ports:
+            if not any(used[1:] == port[1:] for used in info.port_counts):
+                users = self._port_users[port.protocol, port.port]
+                del users[node_name]
+                if not users:
+                    del self._port_users[port.protocol, port.port]
+        self._pods_changed(info, pod)
+        if info.row < 0 and not info.pods:
+            del self.by_name[node_name]
+        return pod
+
+    def swap(self, pod: PodInfo, node_name: str, changed: int) -> None:
+        """Take a newer version of a pod that takes the same from its node; `changed` is PODS or nothing."""
+        info = self.by_name[node_name]
+        info.pods[pod.uid] = pod
+        if changed and info.row >= 0:
+            self.journal.note(info.row, changed)
+
+    def _pods_changed(self, info: NodeInfo, pod: PodInfo) -> None:
+        row = info.row
+        if row < 0:
+            return
+        requested = info.requested
+        for resource in pod.placed_requests:
+            amount = requested[resource]
+            self._resource(self._requested, resource)[row] = amount if amount < AMOUNT_MAX else AMOUNT_MAX
+        self.nonzero_cpu_milli[row] = min(info.nonzero_cpu_milli, AMOUNT_MAX)
+        self.nonzero_memory_bytes[row] = min(info.nonzero_memory_bytes, AMOUNT_MAX)
+        self.pod_count[row] = len(info.pods)
+        changed = aspects.REQUESTED | aspects.PODS
+        self.journal.note(row, changed | aspects.PORTS if pod.host_ports else changed)
+
+    # -- hypothetical tables
+
+    def hypothetical(self, rows: NDArray[np.intp] | list[int]) -> NodeTable:
+        """A table of clones of these rows, in this order, to place and displace pods on without a trace here.
+
+        It shares dictionaries (taint sets, label values, images) with this table and must not outlive the cycle.
+        """
+        index = np.asarray(rows, dtype=np.intp)
+        twin = NodeTable.__new__(NodeTable)
+        twin._parent, twin._parent_rows = self, index
+        twin.row_count = twin._capacity = len(index)
+        twin.infos = [self.infos[row].clone() for row in index.tolist()]
+        for position, info in enumerate(twin.infos):
+            info.row = position
+        twin.by_name = {info.name: info for info in twin.infos}
+        twin.journal = Journal()
+        twin.membership_version = 0
+        twin.taint_sets, twin.images, twin.images_version = self.taint_sets, self.images, 0
+        twin._allocatable = {name: column[index] for name, column in self._allocatable.items()}
+        twin._requested = {name: column[index] for name, column in self._requested.items()}
+        twin._zeros = self._zeros[: len(index)]
+        twin._labels, twin._image_rows = {}, {}
+        twin._port_users = {}
+        for info in twin.infos:
+            for port in info.port_counts:
+                twin._port_users.setdefault((port.protocol, port.port), {})[info.name] = info
+        twin.nonzero_cpu_milli = self.nonzero_cpu_milli[index]
+        twin.nonzero_memory_bytes = self.nonzero_memory_bytes[index]
+        twin.pod_count = self.pod_count[index]
+        twin.allowed_pod_count = self.allowed_pod_count[index]
+        twin.unschedulable = self.unschedulable[index]
+        twin.taint_set = self.taint_set[index]
+        return twin
+
+    # -- rows
+
+    def _open_row(self, info: NodeInfo, node: Node) -> None:
+        if self.row_count == self._capacity:
+            self._grow(self._capacity * 2)
+        info.row = self.row_count
+        self.row_count += 1
+        self.infos.append(info)
+        info.set_node(node)
+        self.membership_version += 1
+        row = info.row
+        for resource, column in self._requested.items():
+            column[row] = min(info.requested.get(resource, 0), AMOUNT_MAX)
+        for resource, amount in info.requested.items():
+            self._resource(self._requested, resource)[row] = min(amount, AMOUNT_MAX)
+        self.nonzero_cpu_milli[row] = min(info.nonzero_cpu_milli, AMOUNT_MAX)
+        self.nonzero_memory_bytes[row] = min(info.nonzero_memory_bytes, AMOUNT_MAX)
+        self.pod_count[row] = len(info.pods)
+
+    def _write_row(self, info: NodeInfo, changed: int, old: Node | None) -> None:
+        """Bring the columns fed by the Node object up to date; those fed by pods are `_pods_changed`'s."""
+        row, node = info.row, info.node
+        assert node is not None
+        if changed & aspects.ALLOCATABLE:
+            for column in self._allocatable.values():
+                column[row] = 0
+            for resource, amount in info.allocatable.items():
+                self._resource(self._allocatable, resource)[row] = max(min(amount, _ALLOCATABLE_MAX), 0)
+            self.allowed_pod_count[row] = max(min(info.allowed_pod_count, _ALLOCATABLE_MAX), 0)
+        if changed & aspects.UNSCHEDULABLE:
+            self.unschedulable[row] = node.spec.unschedulable
+        if changed & aspects.TAINTS:
+            self.taint_set[row] = self.taint_sets.code(taint_keys(node))
+        if changed & aspects.LABELS:
+            for key, label in self._labels.items():
+                label.codes[row] = _label_code(label.values, node, key)
+        if changed & aspects.IMAGES:
+            self._set_images(info, old)
+
+    def _move_row(self, source: int, target: int) -> None:
+        for column in self._columns():
+            column[target] = column[source]
+
+    def _columns(self) -> Iterator[NDArray[np.generic]]:
+        yield from self._allocatable.values()
+        yield from self._requested.values()
+        yield from (label.codes for label in self._labels.values())
+        yield self.nonzero_cpu_milli
+        yield self.nonzero_memory_bytes
+        yield self.pod_count
+        yield self.allowed_pod_count
+        yield self.unschedulable
+        yield self.taint_set
+
+    def _grow(self, capacity: int) -> None:
+        def grown(column: NDArray[np.generic]) -> NDArray[np.generic]:
+            larger = np.zeros(capacity, dtype=column.dtype)
+            larger[: len(column)] = column
+            return larger
+
+        self._allocatable = {name: grown(column) for name, column in self._allocatable.items()}  # type: ignore[misc]
+        self._requested = {name: grown(column) for name, column in self._requested.items()}  # type: ignore[misc]
+        self._zeros = np.zeros(capacity, dtype=np.int64)
+        for label in self._labels.values():
+            label.codes = grown(label.codes)  # type: ignore[assignment]
+        for name in (
+            "nonzero_cpu_milli",
+            "nonzero_memory_bytes",
+            "pod_count",
+            "allowed_pod_count",
+            "unschedulable",
+            "taint_set",
+        ):
+            setattr(self, name, grown(getattr(self, name)))
+        self._capacity = capacity
+
+    def _resource(self, columns: dict[str, Ints], resource: str) -> Ints:
+        column = columns.get(resource)
+        if column is None:
+            column = columns[resource] = np.zeros(self._capacity, dtype=np.int64)
+        return column
+
+    def _make_label_column(self, key: str) -> LabelColumn:
+        if self._parent is not None:
+            source = self._parent.label_column(key)
+            return LabelColumn(source.values, source.codes[self._parent_rows])
+        values: Interner[str] = Interner()
+        codes = np.full(self._capacity, -1, dtype=np.int32)
+        for row, info in enumerate(self.infos):
+            assert info.node is not None
+            codes[row] = _label_code(values, info.node, key)
+        return LabelColumn(values, codes)
+
+    # -- images
+
+    def _set_images(self, info: NodeInfo, old: Node | None) -> None:
+        node = info.node
+        assert node is not None
+        before = {} if old is None else _image_sizes(old)
+        after = _image_sizes(node)
+        for name in before.keys() - after.keys():
+            self._drop_image(name, info.name)
+        for name, size_bytes in after.items():
+            image = self.images.get(name)
+            if image is None:
+                image = self.images[name] = Image(size_bytes)
+            image.node_names.add(info.name)
+        self.images_version += 1
+
+    def _drop_images(self, info: NodeInfo) -> None:
+        assert info.node is not None
+        for name in _image_sizes(info.node):
+            self._drop_image(name, info.name)
+        self.images_version += 1
+
+    def _drop_image(self, name: str, node_name: str) -> None:
+        image = self.images[name]
+        image.node_names.discard(node_name)
+        if not image.node_names:
+            del self.images[name]
+
+
+def node_changes(old: Node, new: Node) -> int:
+    """The aspects in which two versions of a Node differ (never MEMBERSHIP)."""
+    changed = 0
+    if old.metadata.labels != new.metadata.labels:
+        changed |= aspects.LABELS
+    if old.status.allocatable != new.status.allocatable:
+        changed |= aspects.ALLOCATABLE
+    if old.spec.unschedulable != new.spec.unschedulable:
+        changed |= aspects.UNSCHEDULABLE
+    if taint_keys(old) != taint_keys(new):
+        changed |= aspects.TAINTS
+    if old.status.images != new.status.images:
+        changed |= aspects.IMAGES
+    if old.status.declared_features != new.status.declared_features:
+        changed |= aspects.DECLARED_FEATURES
+    if [(c.type, c.status) for c in old.status.conditions] != [(c.type, c.status) for c in new.status.conditions]:
+        changed |= aspects.CONDITIONS
+    if old.metadata.annotations != new.metadata.annotations:
+        changed |= aspects.OTHER
+    return changed
+
+
+def taint_keys(node: Node) -> tuple[TaintKey, ...]:
+    return tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+
+
+def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
+    """Same protocol and port, on the same address or one of them on every address."""
+    return wanted[1:] == used[1:] and (wanted.ip == used.ip or "0.0.0.0" in (wanted.ip, used.ip))  # noqa: S104
+
+
+def _label_code(values: Interner[str], node: Node, key: str) -> int:
+    value = node.metadata.labels.get(key)
+    return -1 if value is None else values.code(value)
+
+
+def _image_sizes(node: Node) -> dict[str, int]:
+    return {name: image.size_bytes for image in node.status.images for name in image.names}

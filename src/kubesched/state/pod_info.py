@@ -1,0 +1,92 @@
+"""`PodInfo`: a pod with its requirements computed once.
+
+Placed pods and pending pods use the same class. What a pod takes from a node differs in one respect between the two: a
+placed pod that is being resized counts with the larger of what it asked for and what it still has (KEP-1287), a pending
+one with its spec alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kubesched.api import pod_requests
+from kubesched.api.core import Pod
+
+
+class HostPort(NamedTuple):
+    """A port on the node's own address; `ip` is "0.0.0.0" for every address, `protocol` never empty."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodInfo:
+    """`requests` and `placed_requests` map resource names to exact integers: cpu in milli-cores, the rest in units.
+
+    The two `nonzero` figures are what scoring assumes for a placed pod: containers that ask for nothing count with 100m
+    and 200 MiB (kube-scheduler v1.36, `calculateResource`).
+    """
+
+    __slots__ = (
+        "_requests",
+        "host_ports",
+        "nonzero_cpu_milli",
+        "nonzero_memory_bytes",
+        "placed_requests",
+        "pod",
+        "signatures",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.placed_requests: dict[str, int] = pod_requests.placed(pod)
+        self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.placed_nonzero(pod)
+        self.host_ports: tuple[HostPort, ...] = tuple(HostPort(*port) for port in pod_requests.host_ports(pod))
+        self._requests: dict[str, int] | None = None
+        #: Scheduling signature per profile, filled by the framework.
+        self.signatures: dict[str, object] | None = None
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """What the pod asks of a node it is not yet on."""
+        if self._requests is None:
+            self._requests = pod_requests.pending(self.pod)
+        return self._requests
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """namespace/name"""
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    def takes_the_same(self, other: PodInfo) -> bool:
+        """Whether both take the same resources and ports from a node."""
+        return (
+            self.placed_requests == other.placed_requests
+            and self.nonzero_cpu_milli == other.nonzero_cpu_milli
+            and self.nonzero_memory_bytes == other.nonzero_memory_bytes
+            and self.host_ports == other.host_ports
+        )
+
+    def looks_the_same(self, other: PodInfo) -> bool:
+        """Whether a plugin that looks at the pods of a node sees no difference (status and node name apart)."""
+        mine, theirs = self.pod, other.pod
+        return (
+            mine.metadata.labels == theirs.metadata.labels
+            and mine.metadata.annotations == theirs.metadata.annotations
+            and mine.metadata.deletion_timestamp == theirs.metadata.deletion_timestamp
+            and mine.spec.affinity == theirs.spec.affinity
+            and mine.spec.volumes == theirs.spec.volumes
+            and mine.spec.priority == theirs.spec.priority
+        )
+
+    def __repr__(self) -> str:
+        return f"<PodInfo {self.key}>"
