@@ -143,8 +143,10 @@ def _shown(value: object) -> str:
         return "true" if value else "false"
     if value is None:
         return "-"
-    text = redact(str(value))
-    return text if _BARE_VALUE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    text = str(value)
+    if _BARE_VALUE.fullmatch(text):
+        return text
+    return json.dumps(redact(text), ensure_ascii=False)  # before quoting, whose escapes would hide what is inside
 
 
 def _as_json(key: str, value: object) -> object:
