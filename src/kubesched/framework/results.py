@@ -54,9 +54,15 @@ class Diagnosis:
         """Remember the plugin behind a rejection."""
         if not status.plugin:
             return
-        if status.code is Code.PENDING:
-            self.pending_plugins.add(status.plugin)
-        self.unschedulable_plugins.add(status.plugin) if status.code is not Code.PENDING else None
+        plugins = self.pending_plugins if status.code is Code.PENDING else self.unschedulable_plugins
+        plugins.add(status.plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """What to do with the pod's nomination: `nominated_node` of None keeps it, "" clears it."""
+
+    nominated_node: str | None = None
 
 
 class FitError(KubeschedError):
