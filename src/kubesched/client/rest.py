@@ -1,0 +1,226 @@
+"""Requests to a Kubernetes API server: JSON in, JSON out, and exceptions that mean something.
+
+An answer of the server that says no is an `ApiError` with the server's own message; no answer is a `TransportError`.
+The client retries in two cases only, in which the server itself has said that the request was not carried out: once
+with fresh credentials after a 401, and after the time it asks for when it answers 429 or 5xx with Retry-After.
+Everything else is the caller's decision.
+
+Calls share a token bucket (`clientConnection.qps` and `burst`); watches do not take from it. Bodies are JSON, whatever
+the configuration's `contentType` says: every API server speaks it, and we decode it faster than protobuf.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kubesched.api.errors import ApiError
+from kubesched.client.auth import Credentials, credentials_of
+from kubesched.client.certificates import TlsContexts
+from kubesched.client.kubeconfig import ClientConfig
+from kubesched.client.rate import TokenBucket
+from kubesched.client.transport import HttpTransport, Request, Response, Stream, Transport
+from kubesched.clock import Clock
+
+log = logging.getLogger("kubesched.client")
+
+JSON: Final = "application/json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+_RETRIES: Final = 10
+_RETRY_AFTER_MAX_S: Final = 60.0
+_REASONS: Final = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict",
+                   410: "Gone", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable",
+                   504: "Timeout"}  # fmt: skip
+
+encode: Final = msgspec.json.Encoder().encode
+Guard = Callable[[], None]
+A = TypeVar("A", Response, Stream)
+
+
+def connect(
+    config: ClientConfig,
+    clock: Clock,
+    *,
+    qps: float = 50.0,
+    burst: int = 100,
+    pool_size: int = 64,
+    timeout_s: float = 30.0,
+) -> ApiClient:
+    """A client for a configuration. Opens no connection yet; `KubeconfigError` where certificates cannot be used."""
+    user = config.user
+    tls = (
+        TlsContexts(config.cluster, user.client_certificate, user.client_key, clock=clock)
+        if config.cluster.is_tls
+        else None
+    )
+    return ApiClient(
+        HttpTransport(config.cluster, tls, pool_size=pool_size),
+        credentials_of(config, clock, connect=HttpTransport),
+        clock,
+        limiter=TokenBucket(qps, burst, clock),
+        extra_headers=user.impersonate,
+        timeout_s=timeout_s,
+    )
+
+
+class ApiClient:
+    def __init__(
+        self,
+        transport: Transport,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        limiter: TokenBucket | None = None,
+        extra_headers: tuple[tuple[str, str], ...] = (),
+        timeout_s: float = 30.0,
+        user_agent: str = "",
+    ) -> None:
+        self._transport = transport
+        self._credentials = credentials
+        self._clock = clock
+        self._limiter = limiter
+        self._extra_headers = extra_headers
+        self._timeout_s = timeout_s
+        self._user_agent = user_agent or default_user_agent()
+
+    def lane(self, purpose: str, limiter: TokenBucket | None) -> ApiClient:
+        """The same connection for another purpose: a limit of its own, and a user agent that ends in `/purpose`."""
+        return ApiClient(
+            self._transport,
+            self._credentials,
+            self._clock,
+            limiter=limiter,
+            extra_headers=self._extra_headers,
+            timeout_s=self._timeout_s,
+            user_agent=f"{self._user_agent}/{purpose}",
+        )
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        *,
+        content_type: str = JSON,
+        timeout_s: float | None = None,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """One call; answers the body of a 2xx. `target` is a path with its encoded query.
+
+        `guard` is called directly before each sending, after all waiting; what it raises ends the call unsent.
+        """
+        if self._limiter is not None:
+            await self._limiter.take()
+
+        async def send(request: Request) -> Response:
+            if guard is not None:
+                guard()
+            return await self._transport.send(request)
+
+        headers = self._headers(content_type if body is not None else None)
+        request = Request(method, target, headers, body, timeout_s or self._timeout_s)
+        response = await self._exchange(request, headers, send)
+        if response.status >= 300:
+            raise error_of(response.status, response.headers, response.body)
+        return response.body
+
+    async def get(self, target: str) -> bytes:
+        return await self.request("GET", target)
+
+    async def watch(self, target: str) -> Stream:
+        """An open stream; the caller closes it. Not counted by the rate limit."""
+        headers = self._headers(None)
+        stream = await self._exchange(
+            Request("GET", target, headers, None, self._timeout_s), headers, self._transport.open
+        )
+        if stream.status == 200:
+            return stream
+        try:
+            body = await stream.read_all()
+        finally:
+            stream.close()
+        raise error_of(stream.status, stream.headers, body)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def _exchange(self, request: Request, headers: dict[str, str], send: Callable[[Request], Awaitable[A]]) -> A:
+        """Sends until the answer is final: no more than once too often with stale credentials, ten times too early."""
+        was_refused = False
+        for attempt in range(_RETRIES + 1):
+            grant = await self._credentials.grant()
+            if grant.authorization:
+                headers["Authorization"] = grant.authorization
+            request.headers = (*headers.items(), *self._extra_headers) if self._extra_headers else headers
+            request.certificate = grant.certificate
+            answer = await send(request)
+            status = answer.status
+            if status < 300:
+                return answer
+            if status == 401 and not was_refused and self._credentials.refused(grant):
+                was_refused = True
+                pause_s: float | None = 0.0
+            else:
+                pause_s = _retry_after_s(status, answer.headers)
+            if pause_s is None or attempt == _RETRIES:
+                return answer
+            answer.close()
+            if pause_s:
+                log.info(
+                    "the API server asks to wait method=%s path=%s code=%d retry_after_s=%g",
+                    request.method, request.target.partition("?")[0], status, pause_s,
+                )  # fmt: skip
+                await self._clock.sleep(pause_s)
+        raise AssertionError("unreachable")
+
+    def _headers(self, content_type: str | None) -> dict[str, str]:
+        headers = {"Accept": JSON, "User-Agent": self._user_agent}
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        return headers
+
+
+def error_of(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The error that an answer means: its `Status` where it has one, else made up from code and text."""
+    try:
+        status = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        status = None
+    details: dict[str, Any] = {}
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        reason, message = status.get("reason") or "", status.get("message") or ""
+        details = status.get("details") or {}
+        code = status.get("code") or code
+    else:
+        reason, message = _REASONS.get(code, "Unknown"), body[:200].decode("utf-8", "replace").strip()
+    pause_s = _retry_after_s(code, headers)
+    if pause_s and "retryAfterSeconds" not in details:
+        details = {**details, "retryAfterSeconds": int(pause_s)}
+    return ApiError(
+        code, reason or _REASONS.get(code, "Unknown"), message or f"the API server answered {code}", details
+    )
+
+
+def default_user_agent() -> str:
+    """`kubesched/0.1.0 (linux/x86_64) python/3.12.1`; up to the first `/` it is our name in managedFields."""
+    try:
+        release = version("kubesched")
+    except PackageNotFoundError:
+        release = "unknown"
+    system = f"{platform.system().lower()}/{platform.machine()}"
+    return f"kubesched/{release} ({system}) python/{platform.python_version()}"
+
+
+def _retry_after_s(code: int, headers: Mapping[str, str]) -> float | None:
+    """How long to wait before the same request may be sent again; None when the server did not offer that."""
+    if code != 429 and code < 500:
+        return None
+    text = headers.get("Retry-After", "")
+    return min(float(text), _RETRY_AFTER_MAX_S) if text.isascii() and text.isdigit() else None
