@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodCondition
+from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from kubesched.api.meta import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ClusterPort(Protocol):
         ...
 
     async def patch_pod_status(
-        self, pod: Pod, *, condition: PodCondition | None = None, nominated_node_name: str | None = None
+        self, pod: Pod, *, condition: Condition | None = None, nominated_node_name: str | None = None
     ) -> None:
         """PATCH pods/NAME/status with what differs from `pod`, which is the newest version that we know.
 
