@@ -75,9 +75,14 @@ class WatchEvent:
 def decode_watch_event(kind: Kind, line: bytes | str) -> WatchEvent:
     """One line of a watch. DecodeError."""
     try:
-        frame = _FRAMES.decode(line)
+        event = _event_decoder(kind.struct).decode(line)
+        if event.type not in ("BOOKMARK", "ERROR"):
+            return WatchEvent(event.type, event.object)
+    except msgspec.ValidationError:
+        pass  # no object of this kind, or one with nulls: looked at again below
     except msgspec.DecodeError as error:
-        raise DecodeError(kind.kind, "", "", *_place(error)) from error
+        raise DecodeError(kind.kind, "", "", "", str(error)) from error
+    frame = _decode(_Frame, f"{kind.kind} watch event", line)
     if frame.type == "ERROR":
         return WatchEvent(frame.type, _decode(Status, "Status", frame.object))
     if frame.type == "BOOKMARK":
@@ -93,9 +98,6 @@ class _Frame(Struct):
 class _RawListing(Struct):
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
-
-
-_FRAMES = msgspec.json.Decoder(_Frame)
 
 
 def _decode(struct: type[S], kind: str, data: bytes | str | msgspec.Raw) -> S:
@@ -132,6 +134,12 @@ def _list_decoder(struct: type[Struct]) -> msgspec.json.Decoder[Any]:
         f"{struct.__name__}List", [("metadata", ListMeta, ListMeta()), ("items", items, [])], gc=False
     )
     return msgspec.json.Decoder(listing)
+
+
+@cache
+def _event_decoder(struct: type[Struct]) -> msgspec.json.Decoder[Any]:
+    event = msgspec.defstruct(f"{struct.__name__}Event", [("type", str), ("object", struct)], gc=False)
+    return msgspec.json.Decoder(event)
 
 
 def _without_nulls(document: Any) -> Any:
