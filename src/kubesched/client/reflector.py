@@ -143,6 +143,8 @@ class Reflector:
                 # The snapshot that the pages were cut from is gone: once more, in one piece.
                 objects, errors, token, paged = [], [], "", False
                 continue
+            if not page.resource_version:
+                raise DecodeError(f"{self.kind.kind}List", "", "", "metadata.resourceVersion", "a list without version")
             objects += page.items
             errors += page.errors
             token = page.continue_token
