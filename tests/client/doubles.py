@@ -69,3 +69,10 @@ class MemoryTransport:
 
 def reply(code: int = 200, body: Any = None, headers: Mapping[str, str] | None = None) -> Response:
     return Response(code, headers or {}, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop turn, network included, until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
+            await asyncio.sleep(0)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from kubesched.client.reflector import (
 from kubesched.client.rest import ApiClient
 from kubesched.client.transport import ConnectError, HttpTransport
 from kubesched.clock import Chance, ManualClock
-from tests.client.doubles import QuickClock
+from tests.client.doubles import QuickClock, until
 from tests.client.wire import WireServer, answering, park, status
 
 
@@ -81,8 +82,8 @@ async def reflecting(*script, clock=None, **options):
 
 def pod(name, version):
     return {
-        "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns", "resourceVersion": str(version)},
-        "spec": {},
+        "kind": "Pod", "apiVersion": "v1", "spec": {},
+        "metadata": {"name": name, "namespace": "ns", "resourceVersion": str(version)},
     }  # fmt: skip
 
 
@@ -191,9 +192,12 @@ async def test_changes_during_the_initial_events_are_part_of_the_set():
 
 @pytest.mark.parametrize("how", ["end", "cut"])
 async def test_a_watch_that_ends_is_reopened_from_the_last_version(how):
-    async with reflecting(
-        streaming(INITIAL, [added("c", 6)], [bookmark(8)], then=how), streaming([added("d", 9)])
-    ) as (server, _, sink, clock):  # fmt: skip
+    async with reflecting(streaming(INITIAL, [added("c", 6)], [bookmark(8)], then=how), streaming([added("d", 9)])) as (
+        server,
+        _,
+        sink,
+        clock,
+    ):
         assert [await sink.brief() for _ in range(3)] == [["=a,b@5"], ["+c@6"], ["+d@9"]]
         await server.next_request()
         second = await server.next_request()
@@ -205,9 +209,7 @@ async def test_a_watch_that_ends_is_reopened_from_the_last_version(how):
 
 async def test_half_a_line_at_the_end_is_dropped_and_asked_for_again():
     half = json.dumps(added("c", 6)).encode()[:-7]
-    async with reflecting(
-        streaming(INITIAL, half, then="end"), streaming([added("c", 6)])
-    ) as (server, _, sink, _):  # fmt: skip
+    async with reflecting(streaming(INITIAL, half, then="end"), streaming([added("c", 6)])) as (server, _, sink, _):
         assert await sink.brief() == ["=a,b@5"]
         assert await sink.brief() == ["+c@6"]
         await server.next_request()
@@ -237,7 +239,7 @@ async def test_a_version_that_is_too_old_brings_a_new_replace(as_event):
     )
     async with reflecting(
         streaming(INITIAL, then="end"), refuse, streaming([added("b", 2), bookmark(100, end=True)])
-    ) as (server, reflector, sink, _):  # fmt: skip
+    ) as (server, reflector, sink, _):
         assert await sink.brief() == ["=a,b@5"]
         assert await sink.brief() == ["=b@100"], "the receiver sees that a is gone"
         third = [await server.next_request() for _ in range(3)][-1]
@@ -322,7 +324,7 @@ async def test_a_server_that_ignores_send_initial_events():
     clock = ManualClock()
     async with reflecting(
         streaming([added("a", 1)]), answering(200, pod_list(pod("a", 1))), streaming([added("b", 6)]), clock=clock
-    ) as (server, _, sink, _):  # fmt: skip
+    ) as (server, _, sink, _):
         await server.next_request()
         await until(lambda: clock.next_due() == 30.0)
         clock.advance(31)
@@ -342,6 +344,10 @@ async def test_silence_reopens_the_watch():
         assert (await server.next_request()).query["resourceVersion"] == "5"
 
 
+def has_version(reflector, version):
+    return reflector.resource_version == version
+
+
 async def test_any_byte_is_a_sign_of_life():
     clock = ManualClock()
     beats: asyncio.Queue[bytes] = asyncio.Queue()
@@ -357,7 +363,7 @@ async def test_any_byte_is_a_sign_of_life():
         for version in range(6, 12):
             clock.advance(140)
             beats.put_nowait(json.dumps(bookmark(version)).encode() + b"\n")
-            await until(lambda expected=str(version): reflector.resource_version == expected)
+            await until(partial(has_version, reflector, str(version)))
         assert len(server.seen) == 1
 
 
@@ -367,10 +373,12 @@ async def test_an_unreadable_object_is_skipped_by_name_and_the_others_go_on(capl
     bad_initially = added("worse", 3)
     bad_initially["object"]["spec"]["priority"] = "high"
     async with reflecting(
-        streaming([added("a", 1), bad_initially, bookmark(5, end=True)], [added("c", 6), bad, added("d", 8)], then="end"),
+        streaming(
+            [added("a", 1), bad_initially, bookmark(5, end=True)], [added("c", 6), bad, added("d", 8)], then="end"
+        ),
         streaming([bad], then="end"),
         park,
-    ) as (server, _, sink, _):  # fmt: skip
+    ) as (server, _, sink, _):
         assert await sink.brief() == ["=a?worse@5"]
         assert await sink.brief() == ["+c@6", "+d@8"]
         queries = [(await server.next_request()).query for _ in range(3)]
@@ -385,7 +393,7 @@ async def test_an_unreadable_object_of_a_list_is_named_too():
     bad["spec"]["priority"] = "high"
     async with reflecting(
         answering(403, status(403, "Forbidden", "no watch")), answering(200, pod_list(pod("a", 1), bad))
-    ) as (_, _, sink, _):  # fmt: skip
+    ) as (_, _, sink, _):
         batch = await sink.next()
         assert [brief(change) for change in batch] == ["=a?bad@5"]
         assert batch[0].unreadable == (("ns", "bad"),)
@@ -453,16 +461,17 @@ async def test_cut_before_the_initial_events_are_through_delivers_nothing():
 async def test_too_many_requests_waits_as_told():
     async with reflecting(
         answering(429, status(429, "TooManyRequests", "slow down"), Retry_After="7"), streaming(INITIAL)
-    ) as (_, _, sink, clock):  # fmt: skip
+    ) as (_, _, sink, clock):
         await sink.next()
         assert clock.slept == [7.0]
 
 
 async def test_garbage_instead_of_a_watch_ends_in_a_list():
     async with reflecting(
-        streaming(INITIAL, b"<html>gateway</html>\n"), answering(502, b"bad gateway"),
+        streaming(INITIAL, b"<html>gateway</html>\n"),
+        answering(502, b"bad gateway"),
         answering(200, pod_list(pod("z", 9), version="9")),
-    ) as (_, _, sink, _):  # fmt: skip
+    ) as (_, _, sink, _):
         assert [await sink.brief() for _ in range(2)] == [["=a,b@5"], ["=z@9"]]
 
 
@@ -530,10 +539,3 @@ def answered(code):
 )
 def test_what_follows_which_failure(phase, error, has_version, expected):
     assert after_failure(phase, error, has_version=has_version) == expected
-
-
-async def until(condition) -> None:
-    """Lets the loop turn, network included, until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ def test_lines_do_not_depend_on_how_the_bytes_are_cut(lines, cuts):
     whole = b"".join(line + b"\n" for line in lines)
     places = sorted({0, len(whole), *(cut for cut in cuts if cut <= len(whole))})
     splitter = LineSplitter()
-    got = [line for start, end in zip(places, places[1:], strict=False) for line in splitter.feed(whole[start:end])]
+    got = [line for start, end in pairwise(places) for line in splitter.feed(whole[start:end])]
     assert got == lines
     assert splitter.pending_bytes == 0
 

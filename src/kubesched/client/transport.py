@@ -91,6 +91,7 @@ class HttpTransport:
         self._pool_size = pool_size
         self._calls: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self._open: set[_HttpStream] = set()
 
     async def send(self, request: Request) -> Response:
         if self._calls is None:
@@ -105,12 +106,16 @@ class HttpTransport:
             self._streams = _session(0)
         unlimited = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
         async with _as_transport_errors(request), asyncio.timeout(request.timeout_s):
-            return _HttpStream(await self._start(self._streams, request, unlimited), request)
+            stream = _HttpStream(await self._start(self._streams, request, unlimited), request, self._open)
+        self._open.add(stream)
+        return stream
 
     async def close(self) -> None:
         """Ends all connections, streams too."""
         sessions = [session for session in (self._calls, self._streams) if session is not None]
         self._calls = self._streams = None
+        for stream in list(self._open):
+            stream.close()
         for session in sessions:
             await session.close()
 
@@ -135,11 +140,14 @@ class HttpTransport:
 
 
 class _HttpStream:
-    def __init__(self, response: aiohttp.ClientResponse, request: Request) -> None:
+    """Stays in `siblings`, the open streams of its transport, until it is closed."""
+
+    def __init__(self, response: aiohttp.ClientResponse, request: Request, siblings: set[_HttpStream]) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._request = request
+        self._siblings = siblings
 
     async def read(self) -> bytes:
         async with _as_transport_errors(self._request):
@@ -150,6 +158,7 @@ class _HttpStream:
             return await self._response.read()
 
     def close(self) -> None:
+        self._siblings.discard(self)
         self._response.close()
 
 
