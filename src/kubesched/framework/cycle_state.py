@@ -69,11 +69,19 @@ class CycleState:
     def delete(self, key: str) -> None:
         self._values.pop(key, None)
 
+    def absorb(self, other: CycleState) -> None:
+        """Take over every value and skip of `other`."""
+        for key, value in other._values.items():
+            self._values[key] = value.clone() if hasattr(value, "clone") else value
+        self.skip_filter |= other.skip_filter
+        self.skip_score |= other.skip_score
+
     def keys(self) -> Iterable[str]:
         return self._values.keys()
 
-    def clone(self) -> CycleState:
-        twin = CycleState(self.pod_info, record_plugin_metrics=self.record_plugin_metrics)
+    def clone(self, pod_info: PodInfo | None = None) -> CycleState:
+        """A twin, for the same pod or for another that is its equal to every plugin that wrote here."""
+        twin = CycleState(pod_info or self.pod_info, record_plugin_metrics=self.record_plugin_metrics)
         twin._values = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._values.items()}
         twin.skip_filter = set(self.skip_filter)
         twin.skip_score = set(self.skip_score)

@@ -6,9 +6,9 @@ through the port (the cluster) or through `control` (the scheduler), and takes e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubesched.api.core import Pod
 from kubesched.clock import Chance, Clock
@@ -37,7 +37,7 @@ class SchedulerControl(Protocol):
         """Reject the pod if it waits in Permit or cancel it in PreBind; False when it is in neither."""
         ...
 
-    def spawn(self, name: str, work: object) -> None:
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine beside the cycles; it is cancelled when the scheduler stops."""
         ...
 

@@ -106,6 +106,10 @@ class Plugin:
         self.args = args
         self.handle = handle
 
+    if TYPE_CHECKING:
+        # Which of the points' methods a plugin has is up to it: the runtime looks, then calls.
+        def __getattr__(self, name: str) -> Any: ...
+
     def sign(self, pod: Pod) -> Hashable | None:
         """Everything of the pod that Filter, Score and their Pre-points read, as a hashable value.
 

@@ -39,6 +39,10 @@ class ClusterPort(Protocol):
         """POST pods/NAME/binding with the pod's UID as precondition."""
         ...
 
+    async def read_pod(self, pod: Pod) -> Pod | None:
+        """GET the live pod; None when it is gone or another one has its name."""
+        ...
+
     async def patch_pod_status(
         self, pod: Pod, *, condition: Condition | None = None, nominated_node_name: str | None = None
     ) -> None:

@@ -3,39 +3,83 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.api.core import Pod
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.status import Code, Status
 
+if TYPE_CHECKING:
+    from kubesched.state.node_table import NodeTable
+
 NO_NODES_MESSAGE = "no nodes available to schedule pods"
 
 
 class NodeStatuses:
-    """Why nodes were rejected. Nodes that PreFilter ruled out together share one `absent` status."""
+    """Why nodes were rejected.
 
-    __slots__ = ("_by_node", "absent")
+    Most come as one code per row of the node table (0: none) into a list of statuses; single ones can be set by name on
+    top. Nodes with neither share the `absent` status: those that PreFilter ruled out together.
+    """
 
-    def __init__(self, absent: Status | None = None) -> None:
-        self._by_node: dict[str, Status] = {}
-        #: The status of every node without one of its own.
-        self.absent = absent
+    __slots__ = ("_by_name", "_codes", "_statuses", "_table", "absent")
+
+    def __init__(
+        self,
+        table: NodeTable | None = None,
+        codes: NDArray[np.int32] | None = None,
+        statuses: Sequence[Status | None] = (None,),
+    ) -> None:
+        self._table = table
+        self._codes = codes
+        self._statuses = statuses
+        self._by_name: dict[str, Status] = {}
+        self.absent: Status | None = None
 
     def set(self, node_name: str, status: Status) -> None:
-        self._by_node[node_name] = status
-
-    def update(self, statuses: dict[str, Status]) -> None:
-        self._by_node.update(statuses)
+        self._by_name[node_name] = status
 
     def get(self, node_name: str) -> Status | None:
-        return self._by_node.get(node_name, self.absent)
+        status = self._by_name.get(node_name)
+        if status is None and self._table is not None and self._codes is not None:
+            row = self._table.row_of(node_name)
+            status = self._statuses[self._codes[row]] if 0 <= row < len(self._codes) else None
+        return status if status is not None else self.absent
 
-    def explicit(self) -> dict[str, Status]:
-        return self._by_node
+    def counts(self, node_count: int) -> list[tuple[Status, int]]:
+        """Each distinct status with the number of nodes that have it; `node_count` nodes are shared out in all."""
+        counted: list[tuple[Status, int]] = []
+        explicit = 0
+        if self._codes is not None:
+            codes = self._codes
+            if self._by_name and self._table is not None:
+                codes = codes.copy()
+                codes[[row for name in self._by_name if (row := self._table.row_of(name)) >= 0]] = 0
+            for code, count in enumerate(np.bincount(codes, minlength=1).tolist()):
+                status = self._statuses[code]
+                if count and status is not None:
+                    counted.append((status, count))
+                    explicit += count
+        for status in self._by_name.values():
+            counted.append((status, 1))
+            explicit += 1
+        if self.absent is not None and node_count > explicit:
+            counted.append((self.absent, node_count - explicit))
+        return counted
 
-    def __len__(self) -> int:
-        return len(self._by_node)
+    def names_with(self, code: Code) -> list[str]:
+        """The nodes whose status has this code, in row order, then those set by name."""
+        names: list[str] = []
+        if self._table is not None and self._codes is not None:
+            wanted = np.array([s is not None and s.code is code for s in self._statuses], dtype=np.bool_)
+            rows = np.flatnonzero(wanted[self._codes]).tolist()
+            names = [name for row in rows if (name := self._table.infos[row].name) not in self._by_name]
+        return names + [name for name, status in self._by_name.items() if status.code is code]
 
 
 @dataclass(slots=True)
@@ -88,13 +132,9 @@ def fit_message(node_count: int, diagnosis: Diagnosis) -> str:
         body = f" {diagnosis.pre_filter_message}."
     else:
         histogram: Counter[str] = Counter()
-        for status in diagnosis.node_statuses.explicit().values():
-            histogram.update(status.reasons)
-        absent = diagnosis.node_statuses.absent
-        missing = node_count - len(diagnosis.node_statuses)
-        if absent is not None and missing > 0:
-            for reason in absent.reasons:
-                histogram[reason] += missing
+        for status, count in diagnosis.node_statuses.counts(node_count):
+            for reason in status.reasons:
+                histogram[reason] += count
         texts = sorted(f"{count} {reason}" for reason, count in histogram.items())
         body = f" {', '.join(texts)}." if texts else ""
     tail = f" {diagnosis.post_filter_message}" if diagnosis.post_filter_message else ""

@@ -109,4 +109,3 @@ class ClusterState:
         """The node a pod is counted on, or ""."""
         placement = self.placements.get(uid)
         return placement.node_name if placement is not None else ""
-

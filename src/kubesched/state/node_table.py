@@ -20,7 +20,7 @@ from kubesched.state import aspects
 from kubesched.state.interning import Interner
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.pod_info import HostPort, PodInfo
+from kubesched.state.pod_info import PodInfo
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -446,11 +446,6 @@ def node_changes(old: Node, new: Node) -> int:
 
 def taint_keys(node: Node) -> tuple[TaintKey, ...]:
     return tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
-
-
-def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
-    """Same protocol and port, on the same address or one of them on every address."""
-    return wanted[1:] == used[1:] and (wanted.ip == used.ip or "0.0.0.0" in (wanted.ip, used.ip))  # noqa: S104
 
 
 def _label_code(values: Interner[str], node: Node, key: str) -> int:

@@ -7,18 +7,11 @@ one with its spec alone.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Hashable
 
 from kubesched.api import pod_requests
 from kubesched.api.core import Pod
-
-
-class HostPort(NamedTuple):
-    """A port on the node's own address; `ip` is "0.0.0.0" for every address, `protocol` never empty."""
-
-    ip: str
-    protocol: str
-    port: int
+from kubesched.api.host_ports import HostPort, host_ports
 
 
 class PodInfo:
@@ -40,18 +33,17 @@ class PodInfo:
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
-        self.placed_requests: dict[str, int] = pod_requests.placed(pod)
-        self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.placed_nonzero(pod)
-        self.host_ports: tuple[HostPort, ...] = tuple(HostPort(*port) for port in pod_requests.host_ports(pod))
+        self.placed_requests, self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.node_share(pod)
+        self.host_ports: tuple[HostPort, ...] = host_ports(pod)
         self._requests: dict[str, int] | None = None
         #: Scheduling signature per profile, filled by the framework.
-        self.signatures: dict[str, object] | None = None
+        self.signatures: dict[str, tuple[Hashable, ...]] | None = None
 
     @property
     def requests(self) -> dict[str, int]:
         """What the pod asks of a node it is not yet on."""
         if self._requests is None:
-            self._requests = pod_requests.pending(self.pod)
+            self._requests = pod_requests.pod_requests(self.pod)
         return self._requests
 
     @property

@@ -1,0 +1,408 @@
+"""PreFilter and Filter: which nodes fit a pod, and why the others do not.
+
+`find_fits` is the whole step for one attempt:
+
+    PreFilter ─► the nominated node alone, taken if it fits
+              ─► kept verdicts over all rows, or fresh ones over the few rows that PreFilter left
+              ─► vector filters that are not kept, over the survivors
+              ─► nodes with nominated pods once more, as if those were there
+              ─► scalar filters, node after node, until enough have passed
+
+Per rejected node the first plugin in this order is recorded. An ERROR from any plugin ends the attempt (PluginFailure).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
+from kubesched.framework.results import Diagnosis, NodeStatuses
+from kubesched.framework.runtime.calling import call, failure
+from kubesched.framework.runtime.evaluation import Evaluation
+from kubesched.framework.runtime.keeping import KeptEvaluations
+from kubesched.framework.status import Code, Status
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_table import NodeSet, NodeTable
+from kubesched.state.pod_info import PodInfo
+
+#: Below this many nodes all are looked at, whatever the percentage.
+_SAMPLE_MIN = 100
+
+
+@dataclass(slots=True)
+class PreFilterOutcome:
+    """`status` is a rejection or None; `node_names` of None leaves all nodes in."""
+
+    status: Status | None = None
+    node_names: frozenset[str] | None = None
+    #: Plugins that narrowed the nodes, in profile order.
+    narrowed_by: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Fits:
+    """The rows that fit, ascending, and why the rest do not."""
+
+    rows: NDArray[np.intp]
+    diagnosis: Diagnosis
+    #: Set when `rows` are exactly those that `evaluation` says, so that its totals stand.
+    evaluation: Evaluation | None = None
+    evaluated_count: int = 0
+    #: Fills the diagnosis with the status of each rejected node; done already when no row fits.
+    complete: Callable[[], None] = lambda: None
+
+
+class Filtering:
+    def __init__(
+        self,
+        pre_filters: Sequence[Plugin],
+        filters: Sequence[Plugin],
+        kept: KeptEvaluations,
+        state: ClusterState,
+        percentage_of_nodes: int,
+    ) -> None:
+        self._pre_filters = list(pre_filters)
+        self._filters = list(filters)
+        self._kept = kept
+        self._cluster = state
+        self._percentage = percentage_of_nodes
+        self._next_start = 0
+        self._tracks_pods = [p for p in pre_filters if hasattr(p, "add_pod") or hasattr(p, "remove_pod")]
+
+    # -- PreFilter
+
+    def pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
+        """All PreFilter plugins in order; answers of kept ones come from `evaluation` after its first time."""
+        outcome = PreFilterOutcome()
+        kept_names = {plugin.name for plugin in evaluation.filters}
+        for plugin in self._pre_filters:
+            name = plugin.name
+            if name in kept_names:
+                if name not in evaluation.pre_filter:
+                    evaluation.pre_filter[name] = self._ask_pre_filter(plugin, evaluation.state)
+                    state.absorb(evaluation.state)
+                answer = evaluation.pre_filter[name]
+                if isinstance(answer, Status) and answer.is_skip:
+                    evaluation.state.skip_filter.add(name)
+            else:
+                answer = self._ask_pre_filter(plugin, state)
+            if isinstance(answer, Status):
+                if answer.is_skip:
+                    state.skip_filter.add(name)
+                elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    return PreFilterOutcome(answer.of(name))
+                elif answer.is_rejected:
+                    outcome.status = answer.of(name)
+                else:
+                    raise failure(plugin, f'running PreFilter plugin "{name}"', answer)
+            elif answer is not None and answer.node_names is not None:
+                outcome.narrowed_by.append(name)
+                names = answer.node_names
+                outcome.node_names = names if outcome.node_names is None else outcome.node_names & names
+                if not outcome.node_names:
+                    return PreFilterOutcome(_nothing_left(outcome.narrowed_by), frozenset(), outcome.narrowed_by)
+        return outcome
+
+    def _ask_pre_filter(self, plugin: Plugin, state: CycleState) -> PreFilterResult | Status | None:
+        nodes = self._cluster.nodes.all_nodes()
+        return call(plugin, "PreFilter", plugin.pre_filter, state, state.pod_info.pod, nodes)
+
+    # -- Filter
+
+    def find_fits(self, state: CycleState, evaluation: Evaluation) -> Fits:
+        table = self._cluster.nodes
+        outcome = self.pre_filter(state, evaluation)
+        diagnosis = Diagnosis(unschedulable_plugins=set(outcome.narrowed_by))
+        if outcome.status is not None:
+            diagnosis.node_statuses.absent = outcome.status
+            diagnosis.pre_filter_message = outcome.status.message
+            diagnosis.note(outcome.status)
+            return Fits(np.empty(0, dtype=np.intp), diagnosis)
+
+        nominated_row = self._nominated_row(state.pod_info, outcome.node_names)
+        if nominated_row >= 0 and self.fits_now(state, nominated_row):
+            return Fits(np.array([nominated_row], dtype=np.intp), diagnosis, evaluated_count=1)
+
+        sieve = _Sieve(evaluation, table.row_count)
+        if outcome.node_names is None:
+            evaluation.refresh()
+            self._kept.keep(state.pod_info, evaluation)
+            sieve.pass_kept()
+            self._pass_vector(state, sieve, [p for p in self._filters if p not in evaluation.filters])
+            candidates = None
+        else:
+            names = outcome.node_names
+            candidates = np.array(sorted(row for n in names if (row := table.row_of(n)) >= 0), dtype=np.intp)
+            sieve.pass_rows(candidates)
+            self._pass_vector(state, sieve, self._filters)
+            diagnosis.node_statuses.absent = Status.unresolvable(
+                f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.narrowed_by))}]"
+            )
+        self._pass_nominated(state, sieve, candidates)
+        self._pass_scalar(state, sieve)
+
+        def complete() -> None:
+            absent = diagnosis.node_statuses.absent
+            diagnosis.node_statuses = NodeStatuses(table, sieve.codes(), evaluation.statuses)
+            diagnosis.node_statuses.absent = absent
+            for status, _ in diagnosis.node_statuses.counts(table.row_count):
+                diagnosis.note(status)
+
+        if not len(sieve.rows):
+            complete()
+        kept = None if sieve.narrowed else evaluation
+        return Fits(sieve.rows, diagnosis, kept, table.row_count, complete)
+
+    def evaluate(self, state: CycleState, nodes: NodeSet) -> Verdicts:
+        """Fresh answers of all Filter plugins for a set of nodes, of this table or a hypothetical one."""
+        why = np.zeros(len(nodes), dtype=np.int32)
+        statuses: list[Status | None] = [None]
+        for plugin in self._in_asking_order(state):
+            if hasattr(plugin, "filter_rows"):
+                said = _ask_vector(plugin, state, nodes)
+                if said is None:
+                    continue
+                news = (why == 0) & (said.why != 0)
+                why[news] = said.why[news] + (len(statuses) - 1)
+                statuses += [status.of(plugin.name) if status is not None else None for status in said.statuses[1:]]
+            else:
+                infos = nodes.infos()
+                for position in np.flatnonzero(why == 0).tolist():
+                    status = _ask_scalar(plugin, state, infos[position])
+                    if status is not None:
+                        why[position] = len(statuses)
+                        statuses.append(status)
+        return Verdicts(why, statuses)
+
+    def evaluate_with_nominated(self, state: CycleState, nodes: NodeSet) -> Verdicts:
+        """As `evaluate`, but where pods of equal or higher priority are nominated the node must fit with and without."""
+        plain = self.evaluate(state, nodes)
+        rows = nodes.rows()
+        promised = self._rows_with_nominated(state.pod_info, nodes.table)
+        positions = np.flatnonzero(np.isin(rows, promised))
+        if len(positions):
+            crowded = self._evaluate_crowded(state, nodes.table, rows[positions])
+            bad = crowded.why != 0
+            plain.why[positions[bad]] = crowded.why[bad] + (len(plain.statuses) - 1)
+            plain.statuses += crowded.statuses[1:]
+        return plain
+
+    def fits_now(self, state: CycleState, row: int) -> bool:
+        return not self.evaluate_with_nominated(state, self._cluster.nodes.nodes_at([row])).why[0]
+
+    def add_pod(self, state: CycleState, other: PodInfo, node: NodeInfo) -> None:
+        """Tell PreFilter's data that `other` is (hypothetically) on the node as well; raises PluginFailure."""
+        self._tell(state, "add_pod", "AddPod", other, node)
+
+    def remove_pod(self, state: CycleState, other: PodInfo, node: NodeInfo) -> None:
+        self._tell(state, "remove_pod", "RemovePod", other, node)
+
+    def tracks_pods(self, state: CycleState) -> bool:
+        """Whether some plugin's PreFilter data depends on which pods are on the nodes."""
+        return any(plugin.name not in state.skip_filter for plugin in self._tracks_pods)
+
+    # -- steps of find_fits
+
+    def _pass_vector(self, state: CycleState, sieve: _Sieve, plugins: Sequence[Plugin]) -> None:
+        for plugin in plugins:
+            if plugin.name in state.skip_filter or not hasattr(plugin, "filter_rows") or not len(sieve.rows):
+                continue
+            said = _ask_vector(plugin, state, self._cluster.nodes.nodes_at(sieve.rows))
+            if said is not None:
+                sieve.reject(said, plugin)
+
+    def _pass_nominated(self, state: CycleState, sieve: _Sieve, candidates: NDArray[np.intp] | None) -> None:
+        if not len(self._cluster.nominator):
+            return
+        table = self._cluster.nodes
+        rows = self._rows_with_nominated(state.pod_info, table)
+        if candidates is not None:
+            rows = np.intersect1d(rows, candidates)
+        if len(rows):
+            sieve.override(rows, self._evaluate_crowded(state, table, rows))
+
+    def _pass_scalar(self, state: CycleState, sieve: _Sieve) -> None:
+        """Scalar filters in rotating order until enough nodes passed; vector filters alone are only cut on request."""
+        plugins = [p for p in self._filters if not hasattr(p, "filter_rows") and p.name not in state.skip_filter]
+        table = self._cluster.nodes
+        wanted = nodes_to_find(table.row_count, self._percentage) if plugins or self._percentage else table.row_count
+        if not plugins and len(sieve.rows) <= wanted:
+            return
+        order = self._cluster.nodes_in_turn()
+        survives = np.zeros(table.row_count, dtype=np.bool_)
+        survives[sieve.rows] = True
+        passed: list[int] = []
+        tried = 0
+        for step in range(len(order)):
+            info = order[(self._next_start + step) % len(order)]
+            tried += 1
+            if not survives[info.row]:
+                continue
+            status = next((said for plugin in plugins if (said := _ask_scalar(plugin, state, info))), None)
+            if status is not None:
+                sieve.reject_row(info.row, status)
+                continue
+            passed.append(info.row)
+            if len(passed) >= wanted:
+                break
+        self._next_start = (self._next_start + tried) % max(1, len(order))
+        sieve.narrow(np.array(sorted(passed), dtype=np.intp))
+
+    # -- nominated pods
+
+    def _nominated_row(self, pod_info: PodInfo, node_names: frozenset[str] | None) -> int:
+        name = self._cluster.nominator.node_of(pod_info.uid) or pod_info.pod.status.nominated_node_name
+        if not name or (node_names is not None and name not in node_names):
+            return -1
+        return self._cluster.nodes.row_of(name)
+
+    def _rows_with_nominated(self, pod_info: PodInfo, table: NodeTable) -> NDArray[np.intp]:
+        rows = []
+        for name in self._cluster.nominator.node_names():
+            row = table.row_of(name)
+            if row >= 0 and self._nominated_for(pod_info, name):
+                rows.append(row)
+        return np.array(sorted(rows), dtype=np.intp)
+
+    def _nominated_for(self, pod_info: PodInfo, node_name: str) -> list[PodInfo]:
+        """The pods nominated to the node that this pod must leave room for."""
+        return [
+            other
+            for other in self._cluster.nominator.pods_on(node_name)
+            if other.priority >= pod_info.priority and other.uid != pod_info.uid
+        ]
+
+    def _evaluate_crowded(self, state: CycleState, table: NodeTable, rows: NDArray[np.intp]) -> Verdicts:
+        """Verdicts for these rows as if their nominated pods were there already."""
+        if not self.tracks_pods(state):
+            return self._crowd(state, table, rows)
+        why = np.zeros(len(rows), dtype=np.int32)
+        statuses: list[Status | None] = [None]
+        for position in range(len(rows)):
+            said = self._crowd(state.clone(), table, rows[position : position + 1])
+            if said.why[0]:
+                why[position] = len(statuses)
+                statuses.append(said.statuses[said.why[0]])
+        return Verdicts(why, statuses)
+
+    def _crowd(self, state: CycleState, table: NodeTable, rows: NDArray[np.intp]) -> Verdicts:
+        hypothetical = table.hypothetical(rows)
+        for info in list(hypothetical.infos):
+            for other in self._nominated_for(state.pod_info, info.name):
+                if other.uid not in info.pods:
+                    hypothetical.place(other, info.name)
+                    self.add_pod(state, other, info)
+        return self.evaluate(state, hypothetical.all_nodes())
+
+    def _tell(self, state: CycleState, method: str, point: str, other: PodInfo, node: NodeInfo) -> None:
+        for plugin in self._tracks_pods:
+            if plugin.name in state.skip_filter or not hasattr(plugin, method):
+                continue
+            status = call(plugin, point, getattr(plugin, method), state, state.pod_info.pod, other, node)
+            if status is not None:
+                raise failure(plugin, f'running {point} on PreFilter plugin "{plugin.name}"', status)
+
+    def _in_asking_order(self, state: CycleState) -> list[Plugin]:
+        active = [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
+        return sorted(active, key=lambda plugin: not hasattr(plugin, "filter_rows"))
+
+
+class _Sieve:
+    """The rows still in the race, and which status took each of the others out."""
+
+    __slots__ = ("_evaluation", "_kept", "_late", "_row_count", "narrowed", "rows")
+
+    def __init__(self, evaluation: Evaluation, row_count: int) -> None:
+        self._evaluation = evaluation
+        self._row_count = row_count
+        self._kept = False
+        self._late: NDArray[np.int32] | None = None
+        self.rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        #: True once `rows` is no longer what the evaluation alone would say.
+        self.narrowed = False
+
+    def pass_kept(self) -> None:
+        self._kept = True
+        self.rows = np.flatnonzero(self._evaluation.fits[: self._row_count])
+
+    def pass_rows(self, rows: NDArray[np.intp]) -> None:
+        self.rows = rows
+        self.narrowed = True
+
+    def reject(self, said: Verdicts, plugin: Plugin) -> None:
+        """Take out what a plugin rejects among the current rows."""
+        bad = said.why != 0
+        if bad.any():
+            codes = self._evaluation.encode(plugin, said)
+            assert not isinstance(codes, int)
+            self._codes()[self.rows[bad]] = codes[bad]
+            self.narrow(self.rows[~bad])
+
+    def reject_row(self, row: int, status: Status) -> None:
+        self._codes()[row] = self._evaluation.status_id(status)
+
+    def override(self, rows: NDArray[np.intp], said: Verdicts) -> None:
+        """Verdicts that stand above all earlier ones where they reject."""
+        bad = rows[said.why != 0]
+        if len(bad):
+            ids = np.array([self._evaluation.status_id(status) for status in said.statuses], dtype=np.int32)
+            self._codes()[bad] = ids[said.why[said.why != 0]]
+            self.narrow(np.setdiff1d(self.rows, bad, assume_unique=True))
+
+    def narrow(self, rows: NDArray[np.intp]) -> None:
+        self.narrowed |= len(rows) != len(self.rows)
+        self.rows = rows
+
+    def codes(self) -> NDArray[np.int32]:
+        """Per row of the table the id of the status that took it out, in the evaluation's `statuses`."""
+        late = self._codes()
+        if not self._kept:
+            return late
+        codes = self._evaluation.first_rejections(self._row_count)
+        np.copyto(codes, late, where=late != 0)
+        return codes
+
+    def _codes(self) -> NDArray[np.int32]:
+        if self._late is None:
+            self._late = np.zeros(self._row_count, dtype=np.int32)
+        return self._late
+
+
+def nodes_to_find(node_count: int, percentage: int) -> int:
+    """How many feasible nodes are enough: all below 100 nodes, else `percentage` of them but at least 100.
+
+    A percentage of 0 adapts to the size: 50 % less one per 125 nodes, at least 5 % (kube-scheduler v1.36).
+    """
+    if node_count < _SAMPLE_MIN or percentage >= 100:
+        return node_count
+    if percentage == 0:
+        percentage = max(50 - node_count // 125, 5)
+    return max(node_count * percentage // 100, _SAMPLE_MIN)
+
+
+def _ask_vector(plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
+    said = call(plugin, "Filter", plugin.filter_rows, state, state.pod_info.pod, nodes)
+    if isinstance(said, Status):
+        raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
+    return said
+
+
+def _ask_scalar(plugin: Plugin, state: CycleState, node: NodeInfo) -> Status | None:
+    status = call(plugin, "Filter", plugin.filter, state, state.pod_info.pod, node)
+    if status is None or status.code is Code.SUCCESS:
+        return None
+    if not status.is_rejected:
+        raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
+    return status.of(plugin.name)
+
+
+def _nothing_left(narrowed_by: list[str]) -> Status:
+    if len(narrowed_by) == 1:
+        return Status.unresolvable(f"node(s) didn't satisfy plugin {narrowed_by[0]}")
+    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(narrowed_by)}] simultaneously")

@@ -1,0 +1,108 @@
+"""Which evaluations are kept: a bounded memory of the signatures seen last.
+
+The signature of a pod is what every keepable plugin says about it (`Plugin.sign`). A plugin that will not sign a pod is
+left out of that pod's evaluation and asked anew in each cycle.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.runtime.calling import call, failure
+from kubesched.framework.runtime.evaluation import Evaluation, Score
+from kubesched.framework.status import Status
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.pod_info import PodInfo
+
+#: Bounds on the memory: array cells over all evaluations, and evaluations in any case.
+_CELLS_MAX = 16_000_000
+_COUNT_MIN = 8
+_COUNT_MAX = 512
+
+
+class KeptEvaluations:
+    def __init__(
+        self,
+        profile_name: str,
+        filters: Sequence[Plugin],
+        scores: Sequence[tuple[Plugin, int]],
+        pre_scorers: Sequence[Plugin],
+        state: ClusterState,
+        *,
+        enabled: bool = True,
+    ) -> None:
+        self._profile_name = profile_name
+        self._filters = [
+            plugin for plugin in filters if plugin.filter_reads is not None and hasattr(plugin, "filter_rows")
+        ]
+        self._scores = [
+            (plugin, weight)
+            for plugin, weight in scores
+            if plugin.score_reads is not None
+            and hasattr(plugin, "score_rows")
+            and not hasattr(plugin, "normalize_score")
+        ]
+        self._pre_scorers = {plugin.name for plugin in pre_scorers}
+        seen: dict[str, Plugin] = {plugin.name: plugin for plugin in self._filters}
+        seen.update((plugin.name, plugin) for plugin, _ in self._scores)
+        self._signers = list(seen.values())
+        self._state = state
+        self._kept: OrderedDict[Hashable, Evaluation] = OrderedDict()
+        #: Off: every evaluation is made from scratch (tests and benchmarks compare the two).
+        self.enabled = enabled
+
+    def evaluation(self, pod_info: PodInfo) -> Evaluation:
+        """The kept evaluation of the pod's signature, or a new one; not yet refreshed."""
+        signature = self._signature(pod_info)
+        found = self._kept.get(signature) if self.enabled else None
+        if found is not None:
+            if not found.outdated:
+                self._kept.move_to_end(signature)
+                return found
+            del self._kept[signature]
+        unsigned = {plugin.name for plugin, part in zip(self._signers, signature, strict=True) if part is None}
+        return Evaluation(
+            pod_info,
+            [plugin for plugin in self._filters if plugin.name not in unsigned],
+            [
+                Score(plugin, weight, runs_pre_score=plugin.name in self._pre_scorers)
+                for plugin, weight in self._scores
+                if plugin.name not in unsigned
+            ],
+            self._state,
+        )
+
+    def keep(self, pod_info: PodInfo, evaluation: Evaluation) -> None:
+        """Remember an evaluation that was refreshed over the whole table."""
+        if not self.enabled:
+            return
+        self._kept[self._signature(pod_info)] = evaluation
+        width = max(1, self._state.nodes.row_count) * (len(self._filters) + 2 * len(self._scores) + 2)
+        count_max = min(_COUNT_MAX, max(_COUNT_MIN, _CELLS_MAX // width))
+        while len(self._kept) > count_max:
+            self._kept.popitem(last=False)
+
+    def drop(self, pod_info: PodInfo) -> None:
+        """Forget what is kept for the pod's signature (a plugin failed halfway through)."""
+        self._kept.pop(self._signature(pod_info), None)
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def _signature(self, pod_info: PodInfo) -> tuple[Hashable, ...]:
+        if pod_info.signatures is None:
+            pod_info.signatures = {}
+        signature: tuple[Hashable, ...] | None = pod_info.signatures.get(self._profile_name)
+        if signature is None:
+            signature = tuple(_sign(plugin, pod_info) for plugin in self._signers)
+            pod_info.signatures[self._profile_name] = signature
+        return signature
+
+
+def _sign(plugin: Plugin, pod_info: PodInfo) -> Hashable | None:
+    part = call(plugin, "Sign", plugin.sign, pod_info.pod)
+    if isinstance(part, Status):
+        raise failure(plugin, f'signing the pod for plugin "{plugin.name}"', part)
+    return part

@@ -1,0 +1,279 @@
+"""`Runtime`: one profile's plugins, ready to run.
+
+Filtering and scoring have files of their own; here are the points around them, each a loop with its merge rule:
+
+    PreEnqueue    the first plugin that holds the pod back
+    PostFilter    in order until Success, Error or UnschedulableAndUnresolvable; reasons are joined
+    Reserve       forward up to the first failure; Unreserve goes in reverse over all Reserve plugins
+    Permit        all plugins; one Wait makes the pod wait, any rejection ends it
+    PreBind       what PreBindPreFlight did not skip, in order; plugins that allow it run together
+    Bind          extenders first, then the first plugin that does not Skip
+    PostBind      all, for information
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubesched.api.core import Pod
+from kubesched.api.errors import KubeschedError
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.handle import Handle
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.results import Diagnosis, PostFilterResult
+from kubesched.framework.runtime.calling import call, call_async
+from kubesched.framework.runtime.evaluation import Evaluation
+from kubesched.framework.runtime.filtering import Filtering, Fits
+from kubesched.framework.runtime.keeping import KeptEvaluations
+from kubesched.framework.runtime.scoring import Scoring
+from kubesched.framework.status import Code, Status
+from kubesched.framework.waiting import PERMIT_WAIT_S_MAX, WaitingPod
+from kubesched.state.node_table import Ints
+from kubesched.state.pod_info import PodInfo
+
+log = logging.getLogger("kubesched.framework")
+
+#: One cycle in so many also records the time of each plugin, as the original does (10 %).
+_PLUGIN_METRICS_SHARE = 0.10
+
+
+@dataclass(slots=True)
+class PluginSet:
+    """The plugins of a profile by extension point, in order; scores with their weights."""
+
+    pre_enqueue: list[Plugin] = field(default_factory=list)
+    queue_sort: list[Plugin] = field(default_factory=list)
+    pre_filter: list[Plugin] = field(default_factory=list)
+    filter: list[Plugin] = field(default_factory=list)
+    post_filter: list[Plugin] = field(default_factory=list)
+    pre_score: list[Plugin] = field(default_factory=list)
+    score: list[tuple[Plugin, int]] = field(default_factory=list)
+    reserve: list[Plugin] = field(default_factory=list)
+    permit: list[Plugin] = field(default_factory=list)
+    pre_bind: list[Plugin] = field(default_factory=list)
+    bind: list[Plugin] = field(default_factory=list)
+    post_bind: list[Plugin] = field(default_factory=list)
+
+    def all(self) -> list[Plugin]:
+        """Every plugin once, in order of first use."""
+        seen: dict[str, Plugin] = {}
+        for name in self.__slots__:
+            for entry in getattr(self, name):
+                plugin = entry[0] if isinstance(entry, tuple) else entry
+                seen.setdefault(plugin.name, plugin)
+        return list(seen.values())
+
+
+class Runtime:
+    def __init__(self, handle: Handle, plugins: PluginSet, *, percentage_of_nodes: int = 0, keep: bool = True) -> None:
+        self.profile_name = handle.profile_name
+        self.handle = handle
+        self.plugins = plugins
+        state = handle.state
+        self.kept = KeptEvaluations(
+            self.profile_name, plugins.filter, plugins.score, plugins.pre_score, state, enabled=keep
+        )
+        self.filtering = Filtering(plugins.pre_filter, plugins.filter, self.kept, state, percentage_of_nodes)
+        self.scoring = Scoring(plugins.pre_score, plugins.score, state)
+        self._metrics = handle.metrics
+        self._clock = handle.clock
+
+    # -- queueing
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """The first rejection; a plugin's failure counts as one, so that the pod is gated rather than lost."""
+        for plugin in self.plugins.pre_enqueue:
+            status = call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            if status is not None:
+                return status.of(plugin.name)
+        return None
+
+    # -- the scheduling cycle
+
+    def begin(self, pod_info: PodInfo) -> tuple[CycleState, Evaluation]:
+        """A new attempt. The evaluation is what is kept for pods like this one; raises PluginFailure."""
+        evaluation = self.kept.evaluation(pod_info)
+        state = evaluation.begin(pod_info)
+        state.record_plugin_metrics = self.handle.chance.random() < _PLUGIN_METRICS_SHARE
+        return state, evaluation
+
+    def find_fits(self, state: CycleState, evaluation: Evaluation) -> Fits:
+        """PreFilter and Filter; raises PluginFailure."""
+        try:
+            return self.filtering.find_fits(state, evaluation)
+        except KubeschedError:
+            self.kept.drop(state.pod_info)
+            raise
+
+    async def post_filter(self, state: CycleState, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
+        """The result and what the plugins said; the status is Success, Unschedulable(AndUnresolvable) or Error."""
+        result: PostFilterResult | None = None
+        reasons: list[str] = []
+        rejected_by = ""
+        for plugin in self.plugins.post_filter:
+            answer: Any = await call_async(
+                plugin,
+                "PostFilter",
+                plugin.post_filter,
+                state,
+                state.pod_info.pod,
+                diagnosis,
+            )
+            said, status = (None, answer) if isinstance(answer, Status) else answer or (None, None)
+            if status is None or status.code is Code.SUCCESS:
+                return said, status or Status(Code.SUCCESS)
+            status = status.of(plugin.name)
+            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return said, status
+            if not status.is_rejected:
+                return None, status
+            result = said if said is not None and said.nominated_node is not None else result
+            reasons += status.reasons
+            rejected_by = rejected_by or plugin.name
+        return result, Status(Code.UNSCHEDULABLE, *reasons, plugin=rejected_by)
+
+    def totals(self, state: CycleState, fits: Fits) -> Ints:
+        """PreScore, Score, normalise, weigh; raises PluginFailure."""
+        try:
+            return self.scoring.totals(state, fits)
+        except KubeschedError:
+            self.kept.drop(state.pod_info)
+            raise
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        for plugin in self.plugins.reserve:
+            status = call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
+            if status is not None and status.code is not Code.SUCCESS:
+                return _rejected_or_error(plugin, f'running Reserve plugin "{plugin.name}"', status)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """All Reserve plugins in reverse, whether or not their Reserve ran. Never fails."""
+        for plugin in reversed(self.plugins.reserve):
+            if hasattr(plugin, "unreserve"):
+                call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """None, a rejection, an error, or Wait: the pod then sits in `handle.waiting_pods`."""
+        waits_s: dict[str, float] = {}
+        for plugin in self.plugins.permit:
+            answer: Any = call(plugin, "Permit", plugin.permit, state, pod, node_name)
+            status, timeout_s = answer if isinstance(answer, tuple) else (answer, PERMIT_WAIT_S_MAX)
+            if status is None or status.code is Code.SUCCESS:
+                continue
+            if not status.is_wait:
+                return _rejected_or_error(plugin, f'running Permit plugin "{plugin.name}"', status)
+            waits_s[plugin.name] = min(timeout_s, PERMIT_WAIT_S_MAX)
+        if not waits_s:
+            return None
+        self.handle.waiting_pods.add(WaitingPod(pod, node_name, waits_s, self._clock))
+        return Status.wait(
+            f'one or more plugins asked to wait and no plugin rejected pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+        )
+
+    # -- the binding cycle
+
+    async def wait_on_permit(self, pod: Pod) -> Status | None:
+        """The outcome of a pod that Permit holds; None at once when it does not."""
+        uid = pod.metadata.uid
+        waiting = self.handle.waiting_pods.get(uid)
+        if waiting is None:
+            return None
+        started_s = self._clock.monotonic()
+        try:
+            status = await waiting.outcome()
+        finally:
+            self.handle.waiting_pods.remove(uid)
+        result = Code.SUCCESS.text if status is None else status.code.text
+        self._metrics.permit_wait(result, self._clock.monotonic() - started_s)
+        if status is None or status.is_rejected:
+            return status
+        return status.wrapped("waiting on permit for pod")
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Which PreBind plugins have work: the others are dropped from `pre_bind`. Skip when none has."""
+        any_work = False
+        for plugin in self.plugins.pre_bind:
+            method = getattr(plugin, "pre_bind_pre_flight", None)
+            status = None if method is None else call(plugin, "PreBindPreFlight", method, state, pod, node_name)
+            if status is None or status.code is Code.SUCCESS:
+                any_work = True
+            elif status.is_skip:
+                state.skip_pre_bind.add(plugin.name)
+            else:
+                return status.of(plugin.name).wrapped(f'running PreBindPreFlight "{plugin.name}"')
+        return None if any_work else Status.skip()
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Neighbours that say `allow_parallel` run together; the first failure in order counts."""
+        group: list[Plugin] = []
+        for plugin in self.plugins.pre_bind:
+            if plugin.name in state.skip_pre_bind:
+                continue
+            if not getattr(plugin, "allow_parallel", False):
+                status = await self._pre_bind_together(group, state, pod, node_name)
+                if status is None:
+                    status = await self._pre_bind_together([plugin], state, pod, node_name)
+                if status is not None:
+                    return status
+                group = []
+            else:
+                group.append(plugin)
+        return await self._pre_bind_together(group, state, pod, node_name)
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Extenders, then plugins. A Skip from all of them is returned as such: nothing was bound."""
+        for extender in self.handle.extenders:
+            if not extender.is_binder() or not extender.is_interested(pod):
+                continue
+            try:
+                await extender.bind(pod, node_name)
+            except KubeschedError as error:
+                if extender.ignorable:
+                    log.warning(
+                        "extender failed to bind, going on without it extender=%s pod=%s/%s error=%s",
+                        extender.name,
+                        pod.metadata.namespace,
+                        pod.metadata.name,
+                        error,
+                    )
+                    continue
+                return Status.error(error)
+            return None
+        for plugin in self.plugins.bind:
+            status = await call_async(plugin, "Bind", plugin.bind, state, pod, node_name)
+            if status is None or status.code is Code.SUCCESS:
+                return None
+            if not status.is_skip:
+                return _rejected_or_error(plugin, f'running Bind plugin "{plugin.name}"', status)
+        return Status.skip()
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        for plugin in self.plugins.post_bind:
+            await call_async(plugin, "PostBind", plugin.post_bind, state, pod, node_name)
+
+    async def _pre_bind_together(
+        self, plugins: Sequence[Plugin], state: CycleState, pod: Pod, node_name: str
+    ) -> Status | None:
+        async def one(plugin: Plugin) -> Status | None:
+            return await call_async(plugin, "PreBind", plugin.pre_bind, state, pod, node_name)
+
+        if not plugins:
+            return None
+        answers = [await one(plugins[0])] if len(plugins) == 1 else await asyncio.gather(*map(one, plugins))
+        for plugin, status in zip(plugins, answers, strict=True):
+            if status is not None and status.code is not Code.SUCCESS:
+                return _rejected_or_error(plugin, f'running PreBind plugin "{plugin.name}"', status)
+        return None
+
+
+def _rejected_or_error(plugin: Plugin, context: str, status: Status) -> Status:
+    """A rejection as it is, anything else as an ERROR with the original's context before it."""
+    status = status.of(plugin.name)
+    if status.is_rejected:
+        return status
+    return Status(Code.ERROR, f"{context}: {status.message}", plugin=plugin.name, cause=status.cause)

@@ -1,0 +1,74 @@
+"""PreScore, Score, normalise, weigh: how good each node is that fits, and which are best.
+
+When every Score plugin is kept and the rows are the evaluation's own, the sums are at hand already. Otherwise scores are
+put together for the rows in question: kept raw scores are picked, other plugins asked, and all normalised over exactly
+these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.runtime.evaluation import normalized_scores, raw_scores, run_pre_score
+from kubesched.framework.runtime.filtering import Fits
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_table import Ints
+
+
+@dataclass(slots=True)
+class PluginScores:
+    """One plugin's scores, one entry per row asked about."""
+
+    plugin: str
+    raw: Ints
+    normalized: Ints
+    weight: int
+
+
+class Scoring:
+    def __init__(
+        self, pre_scorers: Sequence[Plugin], scorers: Sequence[tuple[Plugin, int]], state: ClusterState
+    ) -> None:
+        self._pre_scorers = list(pre_scorers)
+        self._scorers = list(scorers)
+        names = {plugin.name for plugin, _ in scorers}
+        self._pre_score_only = [plugin for plugin in pre_scorers if plugin.name not in names]
+        self._cluster = state
+
+    def totals(self, state: CycleState, fits: Fits) -> Ints:
+        """The weighted sums for `fits.rows`, in that order. Every plugin's PreScore runs for them."""
+        evaluation = fits.evaluation
+        if evaluation is not None and len(evaluation.scores) == len(self._scorers):
+            evaluation.refresh_scores()
+            state.absorb(evaluation.state)
+            for plugin in self._pre_score_only:
+                run_pre_score(plugin, state, self._cluster.nodes.nodes_at(fits.rows))
+            return evaluation.total[fits.rows]
+        total = np.zeros(len(fits.rows), dtype=np.int64)
+        for part in self.by_plugin(state, fits.rows):
+            total += part.normalized * part.weight
+        return total
+
+    def by_plugin(self, state: CycleState, rows: NDArray[np.intp]) -> list[PluginScores]:
+        """What each plugin that did not skip says about these rows, from scratch."""
+        nodes = self._cluster.nodes.nodes_at(rows)
+        for plugin in self._pre_scorers:
+            run_pre_score(plugin, state, nodes)
+        parts = []
+        for plugin, weight in self._scorers:
+            if plugin.name in state.skip_score:
+                continue
+            raw = raw_scores(plugin, state, nodes)
+            parts.append(PluginScores(plugin.name, raw, normalized_scores(plugin, state, nodes, raw), weight))
+        return parts
+
+
+def best_rows(rows: NDArray[np.intp], totals: Ints) -> NDArray[np.intp]:
+    """The rows that share the highest total."""
+    return rows[totals == totals.max()]

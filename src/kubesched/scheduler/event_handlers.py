@@ -1,0 +1,201 @@
+"""From watch changes to state and queue.
+
+The state is brought up to date first, then pods are woken: whoever is tried again because of an event sees its effect.
+An object that makes no sense (a quantity that cannot be parsed, ...) is logged by name and left out; it stops nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from kubesched.api.changes import Change, Delete, Replace, Upsert
+from kubesched.api.core import Node, Pod
+from kubesched.api.errors import KubeschedError
+from kubesched.api.kinds import Kind
+from kubesched.framework import events
+from kubesched.framework.events import ActionType, ClusterEvent
+from kubesched.scheduler.cluster_events import node_update_events, pod_update_events
+from kubesched.scheduler.queue import SchedulingQueue
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.objects import ObjectKey, key_of
+from kubesched.state.pod_info import PodInfo
+
+log = logging.getLogger("kubesched.events")
+
+
+class PodFate(Protocol):
+    """Told when a pod that may have a binding cycle under way is gone or was placed by somebody else."""
+
+    def pod_gone(self, uid: str) -> None: ...
+
+
+class EventHandlers:
+    def __init__(
+        self, state: ClusterState, queue: SchedulingQueue, profile_names: Collection[str], fate: PodFate
+    ) -> None:
+        self._cluster = state
+        self._queue = queue
+        self._profile_names = profile_names
+        self._fate = fate
+        #: Pods of our profiles without a node, in their newest version, by UID; also those that are assumed.
+        self.pending: dict[str, Pod] = {}
+        self._pod_keys: dict[ObjectKey, str] = {}
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case Upsert(kind, obj):
+                self._upsert(kind, obj)
+            case Delete(kind, obj):
+                self._delete(kind, key_of(obj), obj)
+            case Replace():
+                self._replace(change)
+
+    def _upsert(self, kind: Kind, obj: Any) -> None:
+        try:
+            if kind.kind == "Pod":
+                self._set_pod(obj)
+            elif kind.kind == "Node":
+                self._set_node(obj)
+            else:
+                self._set_object(kind.kind, obj)
+        except KubeschedError as error:
+            namespace, name = key_of(obj)
+            log.error(
+                "ignoring an object that makes no sense kind=%s object=%s error=%s",
+                kind.kind,
+                f"{namespace}/{name}" if namespace else name,
+                error,
+            )
+
+    def _delete(self, kind: Kind, key: ObjectKey, obj: Any | None = None) -> None:
+        if kind.kind == "Pod":
+            uid = obj.metadata.uid if obj is not None else self._pod_keys.get(key, "")
+            self._remove_pod(uid, key)
+        elif kind.kind == "Node":
+            old = self._cluster.remove_node(key[1])
+            if old is not None:
+                self._queue.move(ClusterEvent(events.NODE, ActionType.DELETE), old, None)
+        else:
+            gone = self._cluster.objects.remove(kind.kind, key)
+            if gone is not None:
+                self._queue.move(ClusterEvent(kind.kind, ActionType.DELETE), gone, None)
+
+    def _replace(self, change: Replace) -> None:
+        """The complete set of a kind: what we know beyond it was deleted while nobody told us."""
+        kind = change.kind
+        present = {key_of(obj) for obj in change.objects} | set(change.unreadable)
+        for key in [key for key in self._known(kind.kind) if key not in present]:
+            self._delete(kind, key)
+        for obj in change.objects:
+            self._upsert(kind, obj)
+
+    def _known(self, kind: str) -> Collection[ObjectKey]:
+        if kind == "Pod":
+            return self._pod_keys.keys()
+        if kind == "Node":
+            return [("", info.name) for info in self._cluster.nodes.infos]
+        return list(self._cluster.objects.keys(kind))
+
+    # -- nodes and other objects
+
+    def _set_node(self, node: Node) -> None:
+        old, changed = self._cluster.set_node(node)
+        if old is None:
+            self._queue.move(events.NODE_ADD, None, node)
+        else:
+            for event in node_update_events(changed):
+                self._queue.move(event, old, node)
+
+    def _set_object(self, kind: str, obj: Any) -> None:
+        old = self._cluster.objects.put(kind, obj)
+        if old is None:
+            self._queue.move(ClusterEvent(kind, ActionType.ADD), None, obj)
+        elif old != obj:
+            self._queue.move(ClusterEvent(kind, ActionType.UPDATE_OTHER), old, obj)
+
+    # -- pods
+
+    def _set_pod(self, pod: Pod) -> None:
+        key, uid = key_of(pod), pod.metadata.uid
+        before = self._pod_keys.get(key)
+        if before is not None and before != uid:
+            self._remove_pod(before, key)  # recreated under its old name; the deletion was never seen
+        if pod.is_terminal:
+            self._remove_pod(uid, key)
+            return
+        if pod.spec.node_name:
+            self._set_assigned(pod)
+        elif pod.spec.scheduler_name in self._profile_names:
+            self._set_pending(pod)
+        elif uid in self.pending:
+            self._remove_pod(uid, key)  # now somebody else's
+            return
+        else:
+            return
+        self._pod_keys[key] = uid
+
+    def _set_assigned(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        was_pending = self.pending.pop(uid, None)
+        if was_pending is not None:
+            self._queue.delete(uid)
+            self._cluster.nominator.clear(uid)
+        placement = self._cluster.placements.get(uid)
+        is_new = placement is None or placement.assumed
+        if placement is not None and placement.assumed and placement.node_name != pod.spec.node_name:
+            log.warning(
+                "pod was placed by somebody else pod=%s node=%s our_node=%s",
+                placement.pod.key,
+                pod.spec.node_name,
+                placement.node_name,
+            )
+        old = self._cluster.set_pod(pod)
+        if is_new:
+            self._queue.move(events.ASSIGNED_POD_ADD, None, pod)
+        elif old is not None:
+            for event in pod_update_events(events.ASSIGNED_POD, old.pod, pod):
+                self._queue.move(event, old.pod, pod)
+
+    def _set_pending(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        old = self.pending.get(uid)
+        info = PodInfo(pod)
+        self.pending[uid] = pod
+        if self._cluster.is_assumed(uid):
+            return
+        self._track_nomination(old, pod, info)
+        if old is None:
+            self._queue.add(pod)
+        elif old.metadata.resource_version != pod.metadata.resource_version:
+            self._queue.update(old, pod, pod_update_events(events.TARGET_POD, old, pod))
+
+    def _track_nomination(self, old: Pod | None, pod: Pod, info: PodInfo) -> None:
+        """Follow `status.nominatedNodeName`. Our own nominations come before their echo and outlive stale versions."""
+        uid = pod.metadata.uid
+        nominator = self._cluster.nominator
+        was = old.status.nominated_node_name if old is not None else ""
+        now = pod.status.nominated_node_name
+        if now == was:
+            nominator.refresh(info)
+        elif now:
+            nominator.nominate(info, now)
+        else:
+            nominator.clear(uid)
+        if was and now != was:
+            self._queue.move(ClusterEvent(events.UNSCHEDULED_POD, ActionType.DELETE), old, None, but=uid)
+
+    def _remove_pod(self, uid: str, key: ObjectKey) -> None:
+        if self._pod_keys.get(key) == uid:
+            del self._pod_keys[key]
+        pending = self.pending.pop(uid, None)
+        if pending is not None:
+            self._queue.delete(uid)
+        nominated = self._cluster.nominator.clear(uid)
+        placement = self._cluster.remove_pod(uid)
+        self._fate.pod_gone(uid)
+        if placement is not None:
+            self._queue.move(events.ASSIGNED_POD_DELETE, placement.pod.pod, None)
+        elif nominated:
+            self._queue.move(ClusterEvent(events.UNSCHEDULED_POD, ActionType.DELETE), pending, None)

@@ -1,0 +1,51 @@
+"""What a scheduling cycle ends with: a `Decision` to bind, or a `Failure`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.results import FitError
+from kubesched.framework.status import Code, Status
+
+#: What happens to the pod's nominated node: KEEP leaves it, CLEAR removes it, a name sets it.
+KEEP = None
+CLEAR = ""
+
+
+@dataclass(slots=True)
+class Decision:
+    """The pod is assumed on `node_name`; how many nodes were looked at and fit."""
+
+    node_name: str
+    state: CycleState
+    evaluated_count: int
+    feasible_count: int
+    started_s: float
+
+
+@dataclass(slots=True)
+class Failure:
+    """Why the attempt failed. `fit_error` is set when plugins rejected the pod; `status` is then what they said."""
+
+    status: Status
+    fit_error: FitError | None = None
+    nomination: str | None = CLEAR
+
+    @property
+    def message(self) -> str:
+        return str(self.fit_error) if self.fit_error is not None else self.status.message
+
+    @property
+    def reason(self) -> str:
+        """The reason of the PodScheduled condition."""
+        return "Unschedulable" if self.status.is_rejected else "SchedulerError"
+
+    @property
+    def result(self) -> str:
+        """The `result` label of the metrics."""
+        return "unschedulable" if self.status.is_rejected else "error"
+
+
+def rejection(fit_error: FitError, nomination: str | None, code: Code = Code.UNSCHEDULABLE) -> Failure:
+    return Failure(Status(code, str(fit_error)), fit_error, nomination)

@@ -1,0 +1,66 @@
+"""A heap that items can leave from the middle, by their pod's UID."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kubesched.scheduler.queue.queued_pod import QueuedPod
+
+
+class KeyedHeap:
+    """Ordered by `key(pod)`, then by order of arrival. A pod that left stays in the array until it would be next."""
+
+    __slots__ = ("_arrivals", "_entries", "_heap", "_key")
+
+    def __init__(self, key: Callable[[QueuedPod], Any]) -> None:
+        self._key = key
+        self._heap: list[list[Any]] = []
+        self._entries: dict[str, list[Any]] = {}
+        self._arrivals = 0
+
+    def push(self, pod: QueuedPod) -> None:
+        """Add the pod, or put it where it belongs now."""
+        self.remove(pod.uid)
+        self._arrivals += 1
+        entry = [self._key(pod), self._arrivals, pod]
+        self._entries[pod.uid] = entry
+        heapq.heappush(self._heap, entry)
+
+    def pop(self) -> QueuedPod | None:
+        pod = self.peek()
+        if pod is not None:
+            heapq.heappop(self._heap)
+            del self._entries[pod.uid]
+        return pod
+
+    def peek(self) -> QueuedPod | None:
+        while self._heap and self._heap[0][2] is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][2] if self._heap else None
+
+    def remove(self, uid: str) -> QueuedPod | None:
+        entry = self._entries.pop(uid, None)
+        if entry is None:
+            return None
+        pod: QueuedPod = entry[2]
+        entry[2] = None
+        if len(self._heap) > 64 and len(self._heap) > 2 * len(self._entries):
+            self._heap = [kept for kept in self._heap if kept[2] is not None]
+            heapq.heapify(self._heap)
+        return pod
+
+    def get(self, uid: str) -> QueuedPod | None:
+        entry = self._entries.get(uid)
+        return entry[2] if entry is not None else None
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._entries
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """In no particular order."""
+        return iter([entry[2] for entry in self._entries.values()])
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -1,0 +1,64 @@
+"""`QueuedPod`: a pending pod with the history of its attempts."""
+
+from __future__ import annotations
+
+from kubesched.api.core import Pod
+from kubesched.state.pod_info import PodInfo
+
+
+class QueuedPod:
+    """Times are `Clock.now()`, in seconds. QueueSort plugins see this class."""
+
+    __slots__ = (
+        "attempts",
+        "backoff_until",
+        "error_count",
+        "first_attempt",
+        "gated_by",
+        "last_message",
+        "pending_plugins",
+        "pod_info",
+        "timestamp",
+        "unschedulable_count",
+        "unschedulable_plugins",
+        "was_flushed",
+    )
+
+    def __init__(self, pod_info: PodInfo, now: float) -> None:
+        self.pod_info = pod_info
+        #: When the pod last entered the queue: orders pods of equal priority, and backoff counts from it.
+        self.timestamp = now
+        self.attempts = 0
+        #: When it was first popped; None before.
+        self.first_attempt: float | None = None
+        #: Rejections so far, and errors in a row since the last of them: the exponents of the backoff.
+        self.unschedulable_count = 0
+        self.error_count = 0
+        self.backoff_until = 0.0
+        self.unschedulable_plugins: set[str] = set()
+        self.pending_plugins: set[str] = set()
+        #: The PreEnqueue plugin that holds the pod back, or "".
+        self.gated_by = ""
+        #: Moved by the flush of pods that sat unschedulable for too long.
+        self.was_flushed = False
+        #: Why the last attempt failed, for people.
+        self.last_message = ""
+
+    @property
+    def pod(self) -> Pod:
+        return self.pod_info.pod
+
+    @property
+    def uid(self) -> str:
+        return self.pod_info.pod.metadata.uid
+
+    @property
+    def key(self) -> str:
+        return self.pod_info.key
+
+    @property
+    def rejected_by(self) -> set[str]:
+        return self.unschedulable_plugins | self.pending_plugins
+
+    def __repr__(self) -> str:
+        return f"<QueuedPod {self.key} attempts={self.attempts}>"

@@ -1,0 +1,298 @@
+"""`Scheduler`: owns the parts and runs them; next pod ─► scheduling cycle ─► binding task.
+
+    watch changes ─► Inbox ─► EventHandlers ─► ClusterState, SchedulingQueue
+                                                      │ pop
+                         FailureHandler ◄── no ── SchedulingCycle ── yes ─► Binding (a task) ─► Inbox
+
+Single writer, no locks: all of this runs on one event loop. `run` alternates between applying the inbox and one cycle, and
+gives way to I/O at least every `_SLICE_S`. Who drives time by hand (the offline engine, tests) calls `step` instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+
+from kubesched.api.changes import Change
+from kubesched.api.core import Pod
+from kubesched.clock import Chance, Clock
+from kubesched.framework import events
+from kubesched.framework.ports import ClusterPort
+from kubesched.framework.runtime.runtime import Runtime
+from kubesched.framework.status import Code, Status
+from kubesched.metrics import Metrics
+from kubesched.scheduler.binding_cycle import Binding, Stage
+from kubesched.scheduler.event_handlers import EventHandlers
+from kubesched.scheduler.failure import FailureHandler
+from kubesched.scheduler.inbox import Inbox
+from kubesched.scheduler.outcome import Decision, Failure
+from kubesched.scheduler.queue import QueuedPod, SchedulingQueue
+from kubesched.scheduler.scheduling_cycle import SchedulingCycle, rejected_at_node
+from kubesched.scheduler.status_writer import StatusWriter
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.pod_info import PodInfo
+
+log = logging.getLogger("kubesched.scheduler")
+
+#: The longest that cycles run before I/O gets its turn.
+_SLICE_S = 0.005
+#: How often time alone may move pods that were parked for too long.
+_FLUSH_EVERY_S = 30.0
+#: How long a stop waits for binds whose calls are on their way.
+_STOP_S = 5.0
+
+
+class Scheduler:
+    """Implements `SchedulerControl` for plugins, and hears from bindings and event handlers."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        port: ClusterPort,
+        clock: Clock,
+        chance: Chance,
+        metrics: Metrics,
+    ) -> None:
+        self.state = state
+        self.clock = clock
+        self.metrics = metrics
+        self.port = port
+        self.inbox = Inbox(self._wake)
+        self._chance = chance
+        self._cycle = SchedulingCycle(state, clock, chance, metrics)
+        self._bindings: dict[str, Binding] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self.status_writer = StatusWriter(port, self._spawn)
+
+    def start_with(
+        self,
+        runtimes: Mapping[str, Runtime],
+        *,
+        initial_backoff_s: float = 1.0,
+        max_backoff_s: float = 10.0,
+        flush_after_s: float = 300.0,
+    ) -> None:
+        """The profiles, by scheduler name; their handles have this scheduler as `control`. Called once."""
+        self.runtimes = dict(runtimes)
+        self.queue = SchedulingQueue(
+            runtimes,
+            self.clock,
+            self.metrics,
+            initial_backoff_s=initial_backoff_s,
+            max_backoff_s=max_backoff_s,
+            flush_after_s=flush_after_s,
+            on_ready=self._wake,
+        )
+        self.handlers = EventHandlers(self.state, self.queue, self.runtimes, self)
+        self._failures = FailureHandler(
+            self.state, self.queue, self.handlers.pending, self.status_writer, self.clock, self.metrics
+        )
+
+    # -- what comes in
+
+    def deliver(self, changes: Iterable[Change]) -> None:
+        """Changes of watched objects, to be applied before the next cycle."""
+        for change in changes:
+            self.inbox.post(self.handlers.apply, change)
+
+    # -- running
+
+    async def run(self) -> None:
+        """Schedule until `stop` is called or the task is cancelled."""
+        next_flush_s = 0.0
+        while not self._stopping:
+            slice_end_s = self.clock.monotonic() + _SLICE_S
+            while await self.step():
+                if self._stopping or self.clock.monotonic() >= slice_end_s:
+                    break
+            else:
+                await self._sleep_until_ready()
+                continue
+            await asyncio.sleep(0)
+            if self.clock.monotonic() >= next_flush_s:
+                self.queue.flush()
+                next_flush_s = self.clock.monotonic() + 1.0
+
+    async def step(self) -> bool:
+        """Apply the inbox, then try one pod; False when no pod is ready."""
+        self.inbox.apply_all()
+        queued = self.queue.pop()
+        if queued is None:
+            return False
+        await self.schedule_one(queued)
+        self.state.nodes.journal.trim(self.state.nodes.row_count)
+        return True
+
+    async def schedule_one(self, queued: QueuedPod) -> None:
+        """One attempt for a popped pod, its binding running on by itself."""
+        pod = queued.pod
+        runtime = self.runtimes[pod.spec.scheduler_name]
+        if self._skips(pod, runtime):
+            self.queue.done(queued.uid)
+            return
+        started_s = self.clock.monotonic()
+        outcome = await self._cycle.run(queued.pod_info, runtime)
+        if isinstance(outcome, Failure):
+            self._failures.handle(queued, runtime, outcome, started_s)
+            return
+        self._activate(outcome)
+        binding = Binding(queued, runtime, outcome, self.port, self.clock, self)
+        if runtime.handle.waiting_pods.get(queued.uid) is None:
+            self.queue.done(queued.uid)  # nothing that happens from here on can make the pod unschedulable
+        self._bindings[queued.uid] = binding
+        self.metrics.goroutines("binding").inc()
+        self._spawn(f"binding of {queued.key}", binding.run())
+
+    async def stop(self) -> None:
+        """No new cycle; binding cycles end before their bind call or finish it, within a bound of time."""
+        self._stopping = True
+        self._wake()
+        for binding in list(self._bindings.values()):
+            binding.cancel("scheduler is stopping")
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_STOP_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        self.inbox.apply_all()
+
+    def _skips(self, pod: Pod, runtime: Runtime) -> bool:
+        """A pod that is being deleted, or that is assumed already because an update queued it again."""
+        if pod.is_terminating:
+            note = f"skip schedule deleting pod: {pod.metadata.namespace}/{pod.metadata.name}"
+            runtime.handle.record_event(pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=note)
+            log.info("not scheduling a pod that is being deleted pod=%s/%s", pod.metadata.namespace, pod.metadata.name)
+            return True
+        return self.state.is_assumed(pod.metadata.uid)
+
+    def _activate(self, decision: Decision) -> None:
+        if decision.state.pods_to_activate:
+            self.queue.activate(decision.state.pods_to_activate.values())
+            decision.state.pods_to_activate.clear()
+
+    async def _sleep_until_ready(self) -> None:
+        """Until something is posted, a backoff ends, or the periodic flush is due."""
+        self._awake.clear()
+        if self.inbox or self.queue.active or self._stopping:
+            return
+        expiry = self.queue.next_backoff_expiry()
+        wait_s = _FLUSH_EVERY_S if expiry is None else min(max(expiry - self.clock.now(), 0.0), _FLUSH_EVERY_S)
+        timer = self.clock.call_later(wait_s, self._wake)
+        try:
+            await self._awake.wait()
+        finally:
+            timer.cancel()
+        self.queue.flush()
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+    # -- how bindings go (BindingReport); each report is applied between cycles
+
+    def permitted(self, binding: Binding) -> None:
+        self.inbox.post(self.queue.done, binding.queued.uid)
+
+    def bound(self, binding: Binding) -> None:
+        self.inbox.post(self._apply_bound, binding)
+
+    def failed(self, binding: Binding, status: Status) -> None:
+        self.inbox.post(self._apply_failed, binding, status)
+
+    def _apply_bound(self, binding: Binding) -> None:
+        self._end_binding(binding)
+        queued, decision, runtime = binding.queued, binding.decision, binding.runtime
+        took_s = self.clock.monotonic() - decision.started_s
+        self.metrics.schedule_attempt("scheduled", runtime.profile_name, took_s)
+        since_s = self.clock.now() - (queued.first_attempt or queued.timestamp)
+        self.metrics.pod_scheduled(queued.attempts, since_s)
+        if queued.was_flushed:
+            self.metrics.pod_scheduled_after_flush()
+        log.info(
+            "pod scheduled pod=%s node=%s evaluated=%d feasible=%d attempt=%d took_ms=%.2f",
+            queued.key,
+            decision.node_name,
+            decision.evaluated_count,
+            decision.feasible_count,
+            queued.attempts,
+            took_s * 1000,
+        )
+        runtime.handle.record_event(
+            queued.pod,
+            type="Normal",
+            reason="Scheduled",
+            action="Binding",
+            note=f"Successfully assigned {queued.key} to {decision.node_name}",
+        )
+        self._activate(decision)
+
+    def _apply_failed(self, binding: Binding, status: Status) -> None:
+        """Give back what was taken, put the pod back, and let others have the room."""
+        self._end_binding(binding)
+        queued, runtime, decision = binding.queued, binding.runtime, binding.decision
+        runtime.unreserve(decision.state, binding.pod, binding.node_name)
+        gave_back = self.state.forget(queued.uid)
+        rejected = status.is_rejected and binding.stage is Stage.PERMIT
+        if rejected:
+            failure = rejected_at_node(binding.pod, binding.node_name, status)
+        else:
+            failure = Failure(status if status.is_error else Status(Code.ERROR, *status.reasons, plugin=status.plugin))
+        if gave_back and not rejected:
+            self.queue.move(events.ASSIGNED_POD_DELETE, binding.pod, None)
+        self._failures.handle(queued, runtime, failure, decision.started_s)
+        if gave_back and rejected:
+            # Only now, and not for the pod itself: its own leaving is no news to it.
+            self.queue.move(events.ASSIGNED_POD_DELETE, binding.pod, None, but=queued.uid)
+
+    def _end_binding(self, binding: Binding) -> None:
+        if self._bindings.get(binding.queued.uid) is binding:
+            del self._bindings[binding.queued.uid]
+        self.metrics.goroutines("binding").dec()
+
+    # -- PodFate
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod that waits in Permit or PreBind and is gone need not wait any longer."""
+        binding = self._bindings.get(uid)
+        if binding is not None:
+            binding.cancel("removed")
+
+    # -- SchedulerControl
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        self.inbox.post(self.queue.activate, list(pods))
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        self.inbox.post(self._apply_nomination, pod, node_name)
+
+    def _apply_nomination(self, pod: Pod, node_name: str) -> None:
+        if node_name and pod.metadata.uid in self.handlers.pending:
+            self.state.nominator.nominate(PodInfo(pod), node_name)
+        else:
+            self.state.nominator.clear(pod.metadata.uid)
+
+    def cancel_binding(self, uid: str, message: str) -> bool:
+        binding = self._bindings.get(uid)
+        return binding is not None and binding.cancel(message)
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._spawn(name, work)
+
+    # -- tasks
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a task ended with a bug task=%r error=%r", task.get_name(), error, exc_info=error)
+
+    @property
+    def binding_count(self) -> int:
+        return len(self._bindings)

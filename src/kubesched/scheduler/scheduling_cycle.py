@@ -1,0 +1,173 @@
+"""The scheduling cycle: from a popped pod to a node that is assumed, or to the reasons why there is none.
+
+    PreFilter ─► Filter ─► (PostFilter if nothing fits) ─► PreScore ─► Score ─► pick ─► assume ─► Reserve ─► Permit
+
+It never suspends but for HTTP extenders, so what it reads cannot change under it; an epoch check asserts that.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from kubesched.api.core import Pod
+from kubesched.api.errors import KubeschedError
+from kubesched.clock import Chance, Clock
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.extender import Extender
+from kubesched.framework.plugin import MAX_NODE_SCORE
+from kubesched.framework.results import NO_NODES_MESSAGE, Diagnosis, FitError
+from kubesched.framework.runtime.calling import PluginFailure
+from kubesched.framework.runtime.filtering import Fits
+from kubesched.framework.runtime.runtime import Runtime
+from kubesched.framework.runtime.scoring import best_rows
+from kubesched.framework.status import Code, Status
+from kubesched.metrics import Metrics
+from kubesched.scheduler.outcome import CLEAR, KEEP, Decision, Failure, rejection
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_table import Ints
+from kubesched.state.pod_info import PodInfo
+
+log = logging.getLogger("kubesched.scheduler")
+
+#: Extenders score 0..10.
+_MAX_EXTENDER_PRIORITY = 10
+
+
+class SchedulingCycle:
+    def __init__(self, state: ClusterState, clock: Clock, chance: Chance, metrics: Metrics) -> None:
+        self._cluster = state
+        self._clock = clock
+        self._chance = chance
+        self._metrics = metrics
+
+    async def run(self, pod_info: PodInfo, runtime: Runtime) -> Decision | Failure:
+        started_s = self._clock.monotonic()
+        epoch = self._cluster.nodes.journal.position
+        try:
+            found = await self._find_node(pod_info, runtime, started_s)
+        except PluginFailure as error:
+            return Failure(error.status)
+        except KubeschedError as error:
+            return Failure(Status.error(error))
+        assert epoch == self._cluster.nodes.journal.position, "the cluster state changed during a scheduling cycle"
+        if isinstance(found, Failure):
+            return found
+        self._metrics.scheduling_algorithm(self._clock.monotonic() - started_s)
+        self._cluster.assume(pod_info, found.node_name)
+        self._cluster.nominator.clear(pod_info.uid)
+        return self._reserve_and_permit(pod_info, runtime, found)
+
+    async def _find_node(self, pod_info: PodInfo, runtime: Runtime, started_s: float) -> Decision | Failure:
+        node_count = self._cluster.nodes.row_count
+        if node_count == 0:
+            return Failure(Status.unresolvable(NO_NODES_MESSAGE), None, CLEAR)
+        state, evaluation = runtime.begin(pod_info)
+        fits = runtime.find_fits(state, evaluation)
+        if len(fits.rows) and runtime.handle.extenders:
+            fits = await self._filter_by_extenders(pod_info.pod, runtime.handle.extenders, fits)
+        if not len(fits.rows):
+            return await self._post_filter(runtime, state, FitError(pod_info.pod, node_count, fits.diagnosis))
+        row = await self._pick(state, runtime, fits) if len(fits.rows) > 1 else int(fits.rows[0])
+        node_name = self._cluster.nodes.infos[row].name
+        return Decision(node_name, state, fits.evaluated_count, len(fits.rows), started_s)
+
+    async def _post_filter(self, runtime: Runtime, state: CycleState, fit_error: FitError) -> Failure:
+        if not runtime.plugins.post_filter:
+            return rejection(fit_error, KEEP)
+        result, status = await runtime.post_filter(state, fit_error.diagnosis)
+        fit_error.diagnosis.post_filter_message = status.message
+        if status.is_error:
+            log.error(
+                "PostFilter failed pod=%s/%s plugin=%s error=%s",
+                fit_error.pod.metadata.namespace,
+                fit_error.pod.metadata.name,
+                status.plugin,
+                status.message,
+            )
+        return rejection(fit_error, result.nominated_node if result is not None else KEEP)
+
+    async def _pick(self, state: CycleState, runtime: Runtime, fits: Fits) -> int:
+        """One of the best rows, by chance."""
+        totals = runtime.totals(state, fits)
+        if runtime.handle.extenders:
+            totals = totals + await self._extender_scores(state.pod_info.pod, runtime.handle.extenders, fits)
+        return int(self._chance.choice(best_rows(fits.rows, totals)))
+
+    def _reserve_and_permit(self, pod_info: PodInfo, runtime: Runtime, decision: Decision) -> Decision | Failure:
+        """Failures here move no other pods: what was assumed is given back before anybody saw it."""
+        pod, state, node_name = pod_info.pod, decision.state, decision.node_name
+        status = runtime.reserve(state, pod, node_name)
+        if status is None:
+            status = runtime.permit(state, pod, node_name)
+            if status is not None and status.is_wait:
+                status = None
+        if status is None:
+            return decision
+        runtime.unreserve(state, pod, node_name)
+        self._cluster.forget(pod_info.uid)
+        return rejected_at_node(pod, node_name, status) if status.is_rejected else Failure(status)
+
+    # -- extenders
+
+    async def _filter_by_extenders(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Fits:
+        """Ask the extenders one after the other; each sees what the ones before it left."""
+        fits.complete()
+        table = self._cluster.nodes
+        infos = [table.infos[row] for row in fits.rows.tolist()]
+        statuses = fits.diagnosis.node_statuses
+        for extender in extenders:
+            if not infos:
+                break
+            if not extender.is_filter() or not extender.is_interested(pod):
+                continue
+            try:
+                result = await extender.filter(pod, infos)
+            except KubeschedError as error:
+                if not extender.ignorable:
+                    raise
+                log.warning("extender failed, going on without it extender=%s error=%s", extender.name, error)
+                continue
+            for name, reason in result.unresolvable.items():
+                statuses.set(name, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason, plugin=extender.name))
+            for name, reason in result.failed.items():
+                if name not in result.unresolvable:
+                    statuses.set(name, Status(Code.UNSCHEDULABLE, reason, plugin=extender.name))
+            passed = set(result.node_names)
+            infos = [info for info in infos if info.name in passed]
+        rows = np.array([info.row for info in infos], dtype=np.intp)
+        if len(rows) == len(fits.rows):
+            return fits
+        fits.diagnosis.unschedulable_plugins.add(EXTENDER_PLUGIN)
+        return Fits(rows, fits.diagnosis, None, fits.evaluated_count)
+
+    async def _extender_scores(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Ints:
+        """Priorities times weight, brought to the scale of the plugins' scores. A failing extender adds nothing."""
+        infos = [self._cluster.nodes.infos[row] for row in fits.rows.tolist()]
+        position = {info.name: index for index, info in enumerate(infos)}
+        scores = np.zeros(len(infos), dtype=np.int64)
+        for extender in extenders:
+            if not extender.is_prioritizer() or not extender.is_interested(pod):
+                continue
+            try:
+                priorities = await extender.prioritize(pod, infos)
+            except KubeschedError as error:
+                log.warning("extender failed to prioritize extender=%s error=%s", extender.name, error)
+                continue
+            for name, priority in priorities.items():
+                if name in position:
+                    scores[position[name]] += priority * extender.weight
+        return scores * (MAX_NODE_SCORE // _MAX_EXTENDER_PRIORITY)
+
+
+#: Stands in `unschedulable_plugins` for extenders: such pods wake on any event that some plugin listens to.
+EXTENDER_PLUGIN = "Extender"
+
+
+def rejected_at_node(pod: Pod, node_name: str, status: Status) -> Failure:
+    """A rejection by Reserve, Permit or later: about the one node that was chosen."""
+    diagnosis = Diagnosis()
+    diagnosis.node_statuses.set(node_name, status)
+    diagnosis.note(status)
+    return rejection(FitError(pod, 1, diagnosis), CLEAR, status.code)

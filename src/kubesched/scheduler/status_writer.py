@@ -1,0 +1,88 @@
+"""Writing pod statuses without getting in the way of binds.
+
+Conditions and nominations are queued per pod, the newest replacing what is not sent yet, and sent by a few calls at a
+time. A write that fails is logged and dropped: the next attempt of the pod brings the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kubesched.api.core import Pod
+from kubesched.api.errors import ApiError, KubeschedError
+from kubesched.api.meta import Condition
+from kubesched.framework.ports import ClusterPort
+
+log = logging.getLogger("kubesched.scheduler")
+
+#: Calls in flight at a time. Binds have no such limit.
+_IN_FLIGHT_MAX = 4
+
+
+class _Write:
+    __slots__ = ("condition", "nominated_node_name", "pod")
+
+    def __init__(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> None:
+        self.pod = pod
+        self.condition = condition
+        self.nominated_node_name = nominated_node_name
+
+
+class StatusWriter:
+    def __init__(self, port: ClusterPort, spawn: Callable[[str, Coroutine[Any, Any, None]], object]) -> None:
+        self._port = port
+        self._spawn = spawn
+        self._queued: dict[str, _Write] = {}
+        self._in_flight: set[str] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def submit(self, pod: Pod, *, condition: Condition | None, nominated_node_name: str | None) -> None:
+        """`pod` is the newest version known; only what differs from it is written."""
+        uid = pod.metadata.uid
+        earlier = self._queued.get(uid)
+        if earlier is not None:
+            condition = condition or earlier.condition
+            if nominated_node_name is None:
+                nominated_node_name = earlier.nominated_node_name
+        self._queued[uid] = _Write(pod, condition, nominated_node_name)
+        self._idle.clear()
+        self._start()
+
+    async def flushed(self) -> None:
+        """Returns when everything submitted so far was sent."""
+        await self._idle.wait()
+
+    def _start(self) -> None:
+        for uid in list(self._queued):
+            if len(self._in_flight) >= _IN_FLIGHT_MAX:
+                return
+            if uid not in self._in_flight:
+                self._in_flight.add(uid)
+                self._spawn(f"status of pod {uid}", self._send(uid))
+
+    async def _send(self, uid: str) -> None:
+        try:
+            while (write := self._queued.pop(uid, None)) is not None:
+                await self._send_one(write)
+        finally:
+            self._in_flight.discard(uid)
+            if self._queued:
+                self._start()
+            elif not self._in_flight:
+                self._idle.set()
+
+    async def _send_one(self, write: _Write) -> None:
+        metadata = write.pod.metadata
+        try:
+            await self._port.patch_pod_status(
+                write.pod, condition=write.condition, nominated_node_name=write.nominated_node_name
+            )
+        except ApiError as error:
+            level = logging.DEBUG if error.code == 404 else logging.WARNING
+            log.log(level, "could not write the status pod=%s/%s error=%s", metadata.namespace, metadata.name, error)
+        except KubeschedError as error:
+            log.warning("could not write the status pod=%s/%s error=%s", metadata.namespace, metadata.name, error)
