@@ -6,13 +6,14 @@ The original finds these problems only when it makes the plugins, after validati
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import msgspec
 
-from kubesched.config.catalog import PluginInfo
+from kubesched.config.catalog import REMOVED, PluginInfo
 from kubesched.config.errors import FieldError
 from kubesched.config.expand import expand, score_weights
 from kubesched.config.plugin_args import NodeResourcesFitArgs
@@ -146,7 +147,7 @@ def _own_points(profile: Profile, known: Mapping[str, PluginInfo]) -> Iterator[t
         for index, plugin in enumerate(profile.plugins.at(point).enabled):
             where = f"plugins.{point}.enabled[{index}]"
             if plugin.name not in known:
-                yield where, f'{kind} "{plugin.name}" does not exist'
+                yield where, f'{kind} "{plugin.name}" does not exist{_instead(plugin.name, known)}'
             elif point not in known[plugin.name].points:
                 yield where, f'plugin "{plugin.name}" does not extend {kind} plugin'
             elif plugin.name in seen:
@@ -155,19 +156,25 @@ def _own_points(profile: Profile, known: Mapping[str, PluginInfo]) -> Iterator[t
 
 
 def _multi_point(profile: Profile, known: Mapping[str, PluginInfo]) -> Iterator[tuple[str, str]]:
-    enabled = profile.plugins.multi_point.enabled
-    first: dict[str, int] = {}
-    for index, plugin in enumerate(enabled):
-        where = f"plugins.multiPoint.enabled[{index}]"
+    seen: set[str] = set()
+    for plugin in profile.plugins.multi_point.enabled:
+        where = "plugins.multiPoint.enabled"  # without the index: the list holds the default plugins too
         if plugin.name not in known:
             # The original names the first extension point that it expands.
             point = next((p for p in POINTS if not profile.plugins.at(p).disables("*")), POINTS[0])
-            yield where, f'{_interface(point)} "{plugin.name}" does not exist'
-        elif plugin.name in first:
+            yield where, f'{_interface(point)} "{plugin.name}" does not exist{_instead(plugin.name, known)}'
+        elif plugin.name in seen:
             point = _first_open_point(profile, known[plugin.name])
             if point:
                 yield where, f'plugin "{plugin.name}" already registered as "{_interface(point)}"'
-        first.setdefault(plugin.name, index)
+        seen.add(plugin.name)
+
+
+def _instead(name: str, known: Mapping[str, PluginInfo]) -> str:
+    if name in REMOVED:
+        return " (NodeVolumeLimits does what it did)"
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    return f' (did you mean "{close[0]}"?)' if close else ""
 
 
 def _first_open_point(profile: Profile, plugin: PluginInfo) -> str:

@@ -22,6 +22,7 @@ from kubesched.config.errors import FieldError, shown, strict
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_FLOAT32_MAX = 3.4028234663852886e38
 
 
 def checked(data: Any, kind: type, path: str, errors: list[FieldError]) -> dict[str, Any]:
@@ -59,8 +60,8 @@ def _value(data: Any, kind: inspect.Type, path: str, errors: list[FieldError]) -
     if isinstance(kind, inspect.IntType):
         return _integer(data, kind, path, errors)
     if isinstance(kind, inspect.FloatType):
-        number = isinstance(data, int | float) and not isinstance(data, bool) and _is_finite(data)
-        return float(data) if number else _wrong(data, "float", path, errors)
+        number = isinstance(data, int | float) and not isinstance(data, bool) and abs(data) <= _FLOAT32_MAX
+        return float(data) if number else _wrong(data, "float32", path, errors)
     if isinstance(kind, inspect.BytesType):
         return _bytes(data, path, errors)
     if isinstance(kind, inspect.DataclassType) and kind.cls is Duration:
@@ -73,7 +74,8 @@ def _struct(data: Any, kind: inspect.StructType, path: str, errors: list[FieldEr
         return _wrong(data, "object", path, errors)
     known = {field.encode_name: field for field in kind.fields}
     result = {}
-    for name, value in data.items():
+    for key, value in data.items():
+        name = str(key)  # plain data may have other keys than a file can have
         where = f"{path}.{name}" if path else name
         field = known.get(name)
         if field is None:
@@ -107,7 +109,7 @@ def _dict(data: Any, item: inspect.Type, path: str, errors: list[FieldError]) ->
     for key, value in data.items():
         inner = _value(_zero(item) if value is None else value, item, f"{path}.{key}", errors)
         if inner is not _BAD:
-            result[key] = inner
+            result[str(key)] = inner
     return result
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -53,6 +54,10 @@ def read(text: bytes | str, source: str = "") -> Document:
         raise ConfigError([whole(f"yaml: line {line}: {error.problem or error.context}", line)], source) from error
     except yaml.YAMLError as error:
         raise ConfigError([whole(f"yaml: {' '.join(str(error).split())}")], source) from error
+    except UnicodeError as error:
+        raise ConfigError(
+            [whole(f"not a text in UTF-8: {error.reason if hasattr(error, 'reason') else error}")], source
+        ) from None
     except _Refused as error:
         raise ConfigError(error.errors, source) from None
 
@@ -224,14 +229,14 @@ def _resolved(event: yaml.ScalarEvent, line: int) -> Any:
     if tag in (None, "!") or tag == _PREFIX + "str":
         if tag is not None or event.style:
             return text
-        return _implicit(text)
+        return _finite(_implicit(text), line)
     kind = tag.removeprefix(_PREFIX)
     if kind == "binary":
         try:
             return base64.b64decode(text, validate=False).decode("utf-8")
         except (binascii.Error, UnicodeDecodeError):
             raise _Refused(whole(f"yaml: line {line}: !!binary value contains invalid base64 data", line)) from None
-    value = _implicit(text)
+    value = _finite(_implicit(text), line)
     fits = {
         "null": value is None,
         "bool": isinstance(value, bool),
@@ -242,6 +247,12 @@ def _resolved(event: yaml.ScalarEvent, line: int) -> Any:
         raise _Refused(whole(f"yaml: line {line}: unknown tag {tag}", line))
     if not fits[kind]:
         raise _Refused(whole(f"yaml: line {line}: cannot decode {text!r} as a !!{kind}", line))
+    return value
+
+
+def _finite(value: Any, line: int) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _Refused(whole(f"yaml: line {line}: {value} is no number that JSON can hold", line))
     return value
 
 

@@ -7,6 +7,7 @@ that one mistake is reported once.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,9 +22,12 @@ from kubesched.config.defaults import default_args, defaulted
 from kubesched.config.document import MAX_BYTES, Document, read
 from kubesched.config.errors import ConfigError, FieldError, whole
 from kubesched.config.features import FeatureGates
+from kubesched.config.hints import hints
 from kubesched.config.plugin_args import ARGS
 from kubesched.config.types import API_GROUP, API_VERSION, KIND, Configuration
 from kubesched.config.validate import validate
+
+log = logging.getLogger(__name__)
 
 _OLDER = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3")
 _ARGS_KINDS = {f"{name}Args" for name in ARGS}
@@ -77,6 +81,8 @@ def _configuration(data: Any, known: Mapping[str, PluginInfo], gates: FeatureGat
     errors = validate(config, gates) or build_problems(config, known)
     if errors:
         raise ConfigError(errors)
+    for hint in hints(config, known):
+        log.warning(hint)
     return completed(config, known)
 
 

@@ -54,7 +54,6 @@ _WALK = (
     "preBind",
     "bind",
     "postBind",
-    "multiPoint",
 )
 
 
