@@ -1,0 +1,296 @@
+"""NodeResourcesFit: the pod's requests must fit beside those of the node's pods; scores by how full the node would be.
+
+Filter compares the effective request (pod-level resources, sidecars, overhead) with what is left. A request beyond the
+node's whole allocatable cannot be helped by preemption. A resource that the pod does not ask for is never looked at, so
+an over-committed node still takes a pod without requests, as long as it has room for one more pod.
+
+Score looks at container requests and overhead only, with 100m and 200Mi assumed of each container that names none, and
+counts placed pods the same way. Strategies: LeastAllocated, MostAllocated, RequestedToCapacityRatio. Resources that the
+node does not have, or that are scalar and not asked for, take no part, nor do their weights. (kube-scheduler v1.36.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kubesched.api.core import Node, Pod
+from kubesched.api.resource import DeviceClass
+from kubesched.config.names import is_extended_resource
+from kubesched.config.plugin_args import NodeResourcesFitArgs
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
+from kubesched.framework.handle import Handle
+from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.status import Code, Status
+from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, requests_key
+from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
+from kubesched.state import aspects
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
+from kubesched.state.objects import ObjectIndex
+from kubesched.state.pod_info import PodInfo
+
+REASON_PODS = "Too many pods"
+
+STATE_KEY = "PreFilterNodeResourcesFit"
+SCORE_STATE_KEY = "PreScoreNodeResourcesFit"
+
+#: Class names asked for directly: deviceclass.resource.kubernetes.io/NAME.
+_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What Filter compares: amounts above 0, and for which of them devices stand in where the node has none."""
+
+    resources: tuple[tuple[str, int], ...]
+    delegated: frozenset[str]
+
+
+class Insufficient(NamedTuple):
+    """Why a node does not take a pod, for one resource. `unresolvable`: the node would be too small even if empty."""
+
+    resource: str
+    reason: str
+    asked: int
+    used: int
+    capacity: int
+    unresolvable: bool
+
+
+class NodeResourcesFit(Plugin):
+    name = "NodeResourcesFit"
+    args_type = NodeResourcesFitArgs
+    filter_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED, objects=("DeviceClass",))
+    score_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED)
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._ignored = Ignored.of(args)
+        self._strategy = Strategy(args.scoring_strategy)
+        self._devices = handle.features.get("DRAExtendedResource", False)
+        self._statuses: dict[Hashable, Status] = {}
+
+    def sign(self, pod: Pod) -> Hashable:
+        return requests_key(pod)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
+        state.write(STATE_KEY, self._asked(state.pod_info))
+        return None
+
+    def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
+        asked = state.read(STATE_KEY, Asked)
+        if len(nodes) == 1:
+            return self._one_verdict(_insufficient(asked, nodes.infos()[0]))
+        table, index = nodes.table, nodes.index
+        too_many = table.pod_count[index] >= table.allowed_pod_count[index]
+        rejected = too_many
+        shortages = []
+        for resource, amount in asked.resources:
+            capacity = table.allocatable(resource)[index]
+            short = capacity - table.requested(resource)[index] < min(amount, AMOUNT_MAX)
+            if resource in asked.delegated:
+                short &= capacity > 0
+            shortages.append(short)
+            rejected = rejected | short
+        return self._verdicts(asked, nodes, too_many, shortages) if rejected.any() else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
+        state.write(SCORE_STATE_KEY, self._strategy.assumed(pod))
+        return None
+
+    def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
+        return self._strategy.score_rows(state.read(SCORE_STATE_KEY, AssumedRequest), nodes)
+
+    def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
+        """What is short, in numbers."""
+        return {
+            lack.resource: {"asked": lack.asked, "used": lack.used, "capacity": lack.capacity}
+            for lack in _insufficient(self._asked(state.pod_info), node)
+        }
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        pod_shrinks = ClusterEvent(POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
+        node_grows = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+        events = [
+            ClusterEventWithHint(pod_shrinks, after_pod_change),
+            ClusterEventWithHint(node_grows, self.after_node_change),
+            # Taints change nothing here, but a new node is often tainted until it is ready.
+            ClusterEventWithHint(ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT), self.after_taint_change),
+        ]
+        if self._devices:
+            class_change = ClusterEvent("DeviceClass", ActionType.ADD | ActionType.UPDATE)
+            events.append(ClusterEventWithHint(class_change, after_device_class_change))
+        return events
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        asked = self._asked(PodInfo(pod))
+        now = _empty(new)
+        if _insufficient(asked, now):
+            return QueueingHint.SKIP
+        if old is None or self._grew(asked, _empty(old), now):
+            return QueueingHint.QUEUE
+        return QueueingHint.SKIP
+
+    def after_taint_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        fits_empty = not _insufficient(self._asked(PodInfo(pod)), _empty(new))
+        return QueueingHint.QUEUE if fits_empty else QueueingHint.SKIP
+
+    def _grew(self, asked: Asked, before: NodeInfo, now: NodeInfo) -> bool:
+        """Whether the node offers more of something that the pod needs."""
+        return now.allowed_pod_count > before.allowed_pod_count or any(
+            now.allocatable.get(resource, 0) > before.allocatable.get(resource, 0)
+            or (resource in asked.delegated and now.allocatable.get(resource, 0) <= 0)
+            for resource, _ in asked.resources
+        )
+
+    def _asked(self, pod_info: PodInfo) -> Asked:
+        resources = _asked_resources(pod_info, self._ignored)
+        if not self._devices:
+            return Asked(resources, frozenset())
+        provided = _provided_by_devices(self.handle.state.objects)
+        return Asked(resources, frozenset(name for name, _ in resources if name in provided))
+
+    def _one_verdict(self, lacks: list[Insufficient]) -> Verdicts | None:
+        if not lacks:
+            return None
+        reasons = tuple(lack.reason for lack in lacks)
+        return Verdicts(_ONE, [None, self._status(reasons, any(lack.unresolvable for lack in lacks))])
+
+    def _verdicts(self, asked: Asked, nodes: NodeSet, too_many: Bools, shortages: list[Bools]) -> Verdicts:
+        """Codes each row's reasons as bits (pods, the resources, unresolvable), then numbers the codes that occur."""
+        bits = too_many.astype(np.int64)
+        unresolvable = np.zeros(len(nodes), dtype=np.bool_)
+        cut = np.zeros(len(nodes), dtype=np.bool_)
+        for k, (resource, amount) in enumerate(asked.resources):
+            capacity = nodes.table.allocatable(resource)[nodes.index]
+            bits |= shortages[k].astype(np.int64) << (k + 1)
+            unresolvable |= shortages[k] & (capacity < min(amount, AMOUNT_MAX))
+            cut |= capacity == CUT_CAPACITY
+        bits |= unresolvable.astype(np.int64) << (len(asked.resources) + 1)
+
+        present, why = np.unique(bits, return_inverse=True)
+        statuses: list[Status | None] = [self._status_of_bits(asked, code) for code in present.tolist()]
+        if statuses[0] is not None:
+            statuses.insert(0, None)
+            why = why + 1
+        verdicts = Verdicts(why.astype(np.int32), statuses)
+        if cut.any():
+            self._judge_exactly(asked, nodes, np.flatnonzero(cut).tolist(), verdicts)
+        return verdicts
+
+    def _judge_exactly(self, asked: Asked, nodes: NodeSet, positions: Iterable[int], verdicts: Verdicts) -> None:
+        infos = nodes.infos()
+        for position in positions:
+            one = self._one_verdict(_insufficient(asked, infos[position]))
+            verdicts.why[position] = 0 if one is None else len(verdicts.statuses)
+            if one is not None:
+                verdicts.statuses.append(one.statuses[1])
+
+    def _status_of_bits(self, asked: Asked, bits: int) -> Status | None:
+        if not bits:
+            return None
+        reasons = [REASON_PODS] if bits & 1 else []
+        reasons += [_reason(name) for k, (name, _) in enumerate(asked.resources) if bits >> (k + 1) & 1]
+        return self._status(tuple(reasons), bool(bits >> (len(asked.resources) + 1)))
+
+    def _status(self, reasons: tuple[str, ...], unresolvable: bool) -> Status:
+        status = self._statuses.get((reasons, unresolvable))
+        if status is None:
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
+            status = self._statuses[reasons, unresolvable] = Status(code, *reasons, plugin=self.name)
+        return status
+
+
+def after_pod_change(pod: Pod, old: Pod, new: Pod | None) -> QueueingHint:
+    """A pod went (new is None), or was scaled down."""
+    if new is None:
+        held_a_place = old.spec.node_name or old.status.nominated_node_name
+        return QueueingHint.QUEUE if held_a_place else QueueingHint.SKIP
+    if new.metadata.uid == pod.metadata.uid:
+        return QueueingHint.QUEUE
+    if not new.spec.node_name:
+        return QueueingHint.SKIP
+    before, now = PodInfo(old).placed_requests, PodInfo(new).placed_requests
+    freed = any(before.get(name, 0) > now.get(name, 0) for name, _ in _asked_resources(PodInfo(pod), NOTHING_IGNORED))
+    return QueueingHint.QUEUE if freed else QueueingHint.SKIP
+
+
+def after_device_class_change(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> QueueingHint:
+    names = set(_resource_names(new))
+    if old is not None:
+        names -= set(_resource_names(old))
+    return QueueingHint.QUEUE if names & PodInfo(pod).requests.keys() else QueueingHint.SKIP
+
+
+def insufficient(pod: PodInfo, node: NodeInfo, ignored: Ignored | None = None) -> list[Insufficient]:
+    """Everything that keeps the pod off the node; empty if it fits."""
+    return _insufficient(Asked(_asked_resources(pod, ignored or NOTHING_IGNORED), frozenset()), node)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """Extended resources that somebody else cares for: by full name, or by the part before the slash."""
+
+    names: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, args: NodeResourcesFitArgs) -> Ignored:
+        return cls(frozenset(args.ignored_resources), frozenset(args.ignored_resource_groups))
+
+    def __contains__(self, name: str) -> bool:
+        if not self.names and not self.groups:
+            return False
+        return is_extended_resource(name) and (name in self.names or name.split("/")[0] in self.groups)
+
+
+NOTHING_IGNORED = Ignored()
+
+
+def _asked_resources(pod: PodInfo, ignored: Ignored) -> tuple[tuple[str, int], ...]:
+    requests = pod.requests
+    scalars = (name for name in requests if name not in PRIMARY and is_scalar(name) and name not in ignored)
+    return tuple((name, amount) for name in (*PRIMARY, *scalars) if (amount := requests.get(name, 0)) > 0)
+
+
+def _insufficient(asked: Asked, node: NodeInfo) -> list[Insufficient]:
+    lacks = []
+    pod_count, allowed_count = len(node.pods), node.allowed_pod_count
+    if pod_count + 1 > allowed_count:
+        lacks.append(Insufficient("pods", REASON_PODS, 1, pod_count, allowed_count, unresolvable=False))
+    for resource, amount in asked.resources:
+        capacity = node.allocatable.get(resource, 0)
+        used = node.requested.get(resource, 0)
+        if amount > capacity - used and not (resource in asked.delegated and capacity <= 0):
+            lacks.append(Insufficient(resource, _reason(resource), amount, used, capacity, amount > capacity))
+    return lacks
+
+
+def _reason(resource: str) -> str:
+    return f"Insufficient {resource}"
+
+
+def _empty(node: Node) -> NodeInfo:
+    info = NodeInfo(node.metadata.name)
+    info.set_node(node)
+    return info
+
+
+def _provided_by_devices(objects: ObjectIndex) -> set[str]:
+    return {name for device_class in objects.list("DeviceClass") for name in _resource_names(device_class)}
+
+
+def _resource_names(device_class: DeviceClass) -> tuple[str, ...]:
+    """The extended resources by which pods may ask for devices of the class."""
+    implicit = f"{_DEVICE_CLASS_PREFIX}{device_class.metadata.name}"
+    explicit = device_class.spec.extended_resource_name
+    return (implicit, explicit) if explicit else (implicit,)
+
+
+_ONE = np.ones(1, dtype=np.int32)
+_ONE.flags.writeable = False
