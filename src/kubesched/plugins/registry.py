@@ -1,0 +1,31 @@
+"""The in-tree plugins by name, as a configuration speaks of them."""
+
+from __future__ import annotations
+
+from kubesched.framework.plugin import Plugin
+from kubesched.plugins.default_binder import DefaultBinder
+from kubesched.plugins.image_locality import ImageLocality
+from kubesched.plugins.node_affinity import NodeAffinity
+from kubesched.plugins.node_name import NodeName
+from kubesched.plugins.node_ports import NodePorts
+from kubesched.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kubesched.plugins.node_resources_fit import NodeResourcesFit
+from kubesched.plugins.node_unschedulable import NodeUnschedulable
+from kubesched.plugins.priority_sort import PrioritySort
+from kubesched.plugins.scheduling_gates import SchedulingGates
+from kubesched.plugins.taint_toleration import TaintToleration
+
+#: In the order of the default profile.
+IN_TREE: dict[str, type[Plugin]] = {
+    "SchedulingGates": SchedulingGates,
+    "PrioritySort": PrioritySort,
+    "NodeUnschedulable": NodeUnschedulable,
+    "NodeName": NodeName,
+    "TaintToleration": TaintToleration,
+    "NodeAffinity": NodeAffinity,
+    "NodePorts": NodePorts,
+    "NodeResourcesFit": NodeResourcesFit,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
+    "ImageLocality": ImageLocality,
+    "DefaultBinder": DefaultBinder,
+}
