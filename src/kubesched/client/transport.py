@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -96,7 +95,7 @@ class HttpTransport:
     async def send(self, request: Request) -> Response:
         if self._calls is None:
             self._calls = _session(self._pool_size)
-        async with _as_transport_errors(request):
+        with _AsTransportErrors(request):
             response = await self._start(self._calls, request, aiohttp.ClientTimeout(total=request.timeout_s))
             async with response:
                 return Response(response.status, response.headers, await response.read())
@@ -105,8 +104,10 @@ class HttpTransport:
         if self._streams is None:
             self._streams = _session(0)
         unlimited = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
-        async with _as_transport_errors(request), asyncio.timeout(request.timeout_s):
-            stream = _HttpStream(await self._start(self._streams, request, unlimited), request, self._open)
+        with _AsTransportErrors(request):
+            async with asyncio.timeout(request.timeout_s):
+                response = await self._start(self._streams, request, unlimited)
+        stream = _HttpStream(response, request, self._open)
         self._open.add(stream)
         return stream
 
@@ -150,12 +151,13 @@ class _HttpStream:
         self._siblings = siblings
 
     async def read(self) -> bytes:
-        async with _as_transport_errors(self._request):
+        with _AsTransportErrors(self._request):
             return await self._response.content.readany()
 
     async def read_all(self) -> bytes:
-        async with _as_transport_errors(self._request), asyncio.timeout(self._request.timeout_s):
-            return await self._response.read()
+        with _AsTransportErrors(self._request):
+            async with asyncio.timeout(self._request.timeout_s):
+                return await self._response.read()
 
     def close(self) -> None:
         self._siblings.discard(self)
@@ -193,16 +195,27 @@ def _proxy_of_environment(cluster: ClusterConfig) -> str:
     return urllib.request.getproxies().get("https" if cluster.is_tls else "http", "")
 
 
-@asynccontextmanager
-async def _as_transport_errors(request: Request) -> AsyncIterator[None]:
-    try:
-        yield
-    except aiohttp.ClientConnectorError as error:
-        raise ConnectError(f"{_what(request)}: {error}") from error
-    except TimeoutError as error:
-        raise TransportError(f"{_what(request)}: no answer within {request.timeout_s:g} s") from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise TransportError(f"{_what(request)}: {error or type(error).__name__}") from error
+class _AsTransportErrors:
+    """Turns what aiohttp and the system raise into our exceptions. (A generator would cost more than the JSON.)"""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, asyncio.CancelledError):
+            return
+        request = self._request
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            raise ConnectError(f"{_what(request)}: {error}") from error
+        if isinstance(error, TimeoutError):
+            raise TransportError(f"{_what(request)}: no answer within {request.timeout_s:g} s") from error
+        if isinstance(error, aiohttp.ClientError | OSError):
+            raise TransportError(f"{_what(request)}: {error or type(error).__name__}") from error
 
 
 def _what(request: Request) -> str:
