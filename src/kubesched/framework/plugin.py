@@ -13,8 +13,8 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     pre_enqueue(pod)                                   may the pod enter the active queue at all?
     less(a, b)                                         QueueSort: does queued pod a go before b?
     pre_filter(state, pod, nodes)                      once per attempt; may narrow the nodes, reject, or Skip
-    add_pod / remove_pod(state, pod, other, node)      bring PreFilter's data up to date for a pod tried on or off a node
-    filter / filter_rows                               does the pod fit?
+    add_pod / remove_pod(state, pod, other, node)      bring PreFilter's data up to date for a pod tried on or off a
+    node filter / filter_rows                               does the pod fit?
     post_filter(state, pod, diagnosis)                 nothing fits: can something be done about it? (async)
     pre_score(state, pod, nodes)                       once per attempt, with the nodes that fit; may Skip
     score / score_rows                                 how good is the node?

@@ -1,7 +1,7 @@
 """What happens after "no": the pod goes back to the queue, its condition and an event say why.
 
-The newest version of the pod decides: one that is gone, or that somebody else has placed meanwhile, is not queued again.
-Its condition is written only when it changes; writing never holds up scheduling.
+The newest version of the pod decides: one that is gone, or that somebody else has placed meanwhile, is not queued
+again. Its condition is written only when it changes; writing never holds up scheduling.
 """
 
 from __future__ import annotations

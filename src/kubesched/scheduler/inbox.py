@@ -1,7 +1,7 @@
 """The inbox: everything that changes the scheduler's picture of the cluster, in order of arrival.
 
-Watches, finished API calls, timers and plugins post here; the scheduler applies what is there between two cycles. Nothing
-else writes the state, so a cycle reads it without locks or copies.
+Watches, finished API calls, timers and plugins post here; the scheduler applies what is there between two cycles.
+Nothing else writes the state, so a cycle reads it without locks or copies.
 """
 
 from __future__ import annotations

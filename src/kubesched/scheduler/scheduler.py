@@ -4,8 +4,9 @@
                                                       │ pop
                          FailureHandler ◄── no ── SchedulingCycle ── yes ─► Binding (a task) ─► Inbox
 
-Single writer, no locks: all of this runs on one event loop. `run` alternates between applying the inbox and one cycle, and
-gives way to I/O at least every `_SLICE_S`. Who drives time by hand (the offline engine, tests) calls `step` instead.
+Single writer, no locks: all of this runs on one event loop. `run` alternates between applying the inbox and one cycle,
+and gives way to I/O at least every `_SLICE_S`. Who drives time by hand (the offline engine, tests) calls `step`
+instead.
 """
 
 from __future__ import annotations

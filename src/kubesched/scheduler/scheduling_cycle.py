@@ -93,7 +93,8 @@ class SchedulingCycle:
         totals = runtime.totals(state, fits)
         if runtime.handle.extenders:
             totals = totals + await self._extender_scores(state.pod_info.pod, runtime.handle.extenders, fits)
-        return int(self._chance.choice(best_rows(fits.rows, totals)))
+        best = best_rows(fits.rows, totals)
+        return int(best[self._chance.randrange(len(best))])
 
     def _reserve_and_permit(self, pod_info: PodInfo, runtime: Runtime, decision: Decision) -> Decision | Failure:
         """Failures here move no other pods: what was assumed is given back before anybody saw it."""

@@ -6,9 +6,9 @@
         │                  └────────► (unknown)                │
         └───────────────────────add (watch)────────────────────┘
 
-An assumed pod counts on its node from the moment the scheduler decides, and never expires: it is confirmed or removed by
-the watch, or forgotten when its binding fails. The watch is always right: a pod assumed on one node and seen on another
-moves. Methods are called between scheduling cycles, `assume` at the end of one.
+An assumed pod counts on its node from the moment the scheduler decides, and never expires: it is confirmed or removed
+by the watch, or forgotten when its binding fails. The watch is always right: a pod assumed on one node and seen on
+another moves. Methods are called between scheduling cycles, `assume` at the end of one.
 """
 
 from __future__ import annotations

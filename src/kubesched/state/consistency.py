@@ -1,7 +1,7 @@
 """The full self-check: columns and sums against a recount from the objects.
 
-Slow (every pod is summed again) and therefore for tests, for SIGUSR2 and for the soak run. Returns findings as text, one
-a line; an empty list means that all is well.
+Slow (every pod is summed again) and therefore for tests, for SIGUSR2 and for the soak run. Returns findings as text,
+one a line; an empty list means that all is well.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def _check_sums(info: NodeInfo) -> list[str]:
     recount = NodeInfo(info.name)
     for pod in info.pods.values():
         recount.add_pod(pod)
-    findings = []
-    for what in ("nonzero_cpu_milli", "nonzero_memory_bytes", "port_counts"):
-        if getattr(info, what) != getattr(recount, what):
-            findings.append(f"node {info.name}: {what} is {getattr(info, what)}, recount {getattr(recount, what)}")
+    findings = [
+        f"node {info.name}: {what} is {getattr(info, what)}, recount {getattr(recount, what)}"
+        for what in ("nonzero_cpu_milli", "nonzero_memory_bytes", "port_counts")
+        if getattr(info, what) != getattr(recount, what)
+    ]
     for resource in info.requested.keys() | recount.requested.keys():
         have, want = info.requested.get(resource, 0), recount.requested.get(resource, 0)
         if have != want:

@@ -1,8 +1,8 @@
 """`NodeTable`: the nodes of the cluster as rows of NumPy columns.
 
-Rows are dense: 0 .. row_count-1 are the nodes that exist; removing one moves the last row into its place. Each change is
-noted in the journal with its aspects, which is how kept results learn what to forget. Only `ClusterState` and the owner
-of a hypothetical table call the methods that change anything.
+Rows are dense: 0 .. row_count-1 are the nodes that exist; removing one moves the last row into its place. Each change
+is noted in the journal with its aspects, which is how kept results learn what to forget. Only `ClusterState` and the
+owner of a hypothetical table call the methods that change anything.
 
 Amounts are int64, cut at `AMOUNT_MAX` so that the sum of two never wraps; the exact figures are in the NodeInfos.
 """

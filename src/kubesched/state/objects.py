@@ -1,7 +1,7 @@
 """Indexes of the other objects that scheduling reads: volumes, claims, classes, budgets, services, namespaces, ...
 
-One dictionary a kind, by (namespace, name). `version(kind)` grows with each change of the kind, so that what was derived
-from it can be kept until then. Pods and nodes are not here: they live in the node table.
+One dictionary a kind, by (namespace, name). `version(kind)` grows with each change of the kind, so that what was
+derived from it can be kept until then. Pods and nodes are not here: they live in the node table.
 """
 
 from __future__ import annotations

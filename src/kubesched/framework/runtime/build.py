@@ -1,7 +1,8 @@
 """Making a profile's runtime: configuration and registry in, checked plugins in order out.
 
-What can be wrong with a plugin is found here, before anything runs: an unknown name, a point it does not serve, a method
-that takes other arguments than the contract says, a constructor that raises. All of it becomes `PluginSetupError`.
+What can be wrong with a plugin is found here, before anything runs: an unknown name, a point it does not serve, a
+method that takes other arguments than the contract says, a constructor that raises. All of it becomes
+`PluginSetupError`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def build_runtime(
     percentage_of_nodes: int = 0,
     keep: bool = True,
 ) -> Runtime:
-    """`points`: per extension point (configuration spelling) the (name, weight) pairs in order; `args` by plugin name."""
+    """`points`: per extension point, as the configuration spells it, (name, weight) pairs; `args` by plugin name."""
     made: dict[str, Plugin] = {}
 
     def plugin(name: str, point: str) -> Plugin:

@@ -1,9 +1,9 @@
 """`Evaluation`: what the keepable plugins of a profile say of every node for one scheduling signature.
 
-It holds, per Filter plugin and row, the verdict, and per Score plugin and row the normalised score, with their sums. The
-first `refresh` asks the plugins about all rows; later ones only about rows that the journal names, and only the plugins
-that read what changed there. The outcome is exactly that of asking about everything again: a property test holds the two
-against each other, and `kept` results differ from fresh ones in nothing but time.
+It holds, per Filter plugin and row, the verdict, and per Score plugin and row the normalised score, with their sums.
+The first `refresh` asks the plugins about all rows; later ones only about rows that the journal names, and only the
+plugins that read what changed there. The outcome is exactly that of asking about everything again: a property test
+holds the two against each other, and `kept` results differ from fresh ones in nothing but time.
 
     verdicts[k, row]    0 where filter k lets the row pass, else an index into `statuses`
     fits[row]           True where every filter does

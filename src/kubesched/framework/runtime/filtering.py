@@ -181,7 +181,7 @@ class Filtering:
         return Verdicts(why, statuses)
 
     def evaluate_with_nominated(self, state: CycleState, nodes: NodeSet) -> Verdicts:
-        """As `evaluate`, but where pods of equal or higher priority are nominated the node must fit with and without."""
+        """As `evaluate`; where pods of equal or higher priority are nominated, nodes must fit with and without them."""
         plain = self.evaluate(state, nodes)
         rows = nodes.rows()
         promised = self._rows_with_nominated(state.pod_info, nodes.table)
@@ -387,7 +387,7 @@ def nodes_to_find(node_count: int, percentage: int) -> int:
 
 
 def _ask_vector(plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
-    said = call(plugin, "Filter", plugin.filter_rows, state, state.pod_info.pod, nodes)
+    said: Verdicts | Status | None = call(plugin, "Filter", plugin.filter_rows, state, state.pod_info.pod, nodes)
     if isinstance(said, Status):
         raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
     return said

@@ -171,9 +171,8 @@ class Runtime:
         if not waits_s:
             return None
         self.handle.waiting_pods.add(WaitingPod(pod, node_name, waits_s, self._clock))
-        return Status.wait(
-            f'one or more plugins asked to wait and no plugin rejected pod "{pod.metadata.namespace}/{pod.metadata.name}"'
-        )
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        return Status.wait(f'one or more plugins asked to wait and no plugin rejected pod "{key}"')
 
     # -- the binding cycle
 

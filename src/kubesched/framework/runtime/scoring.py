@@ -1,8 +1,8 @@
 """PreScore, Score, normalise, weigh: how good each node is that fits, and which are best.
 
-When every Score plugin is kept and the rows are the evaluation's own, the sums are at hand already. Otherwise scores are
-put together for the rows in question: kept raw scores are picked, other plugins asked, and all normalised over exactly
-these rows.
+When every Score plugin is kept and the rows are the evaluation's own, the sums are at hand already. Otherwise scores
+are put together for the rows in question: kept raw scores are picked, other plugins asked, and all normalised over
+exactly these rows.
 """
 
 from __future__ import annotations
@@ -71,4 +71,5 @@ class Scoring:
 
 def best_rows(rows: NDArray[np.intp], totals: Ints) -> NDArray[np.intp]:
     """The rows that share the highest total."""
-    return rows[totals == totals.max()]
+    best: NDArray[np.intp] = rows[totals == totals.max()]
+    return best

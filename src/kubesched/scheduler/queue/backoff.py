@@ -1,7 +1,7 @@
 """Backoff: how long a pod that failed waits before it may be tried again.
 
-Doubling from `initial_s` to `max_s`, counted in rejections or, after an error, in errors in a row. Expiry falls on whole
-windows of one second, and pods of one window leave in QueueSort order, so that a burst of failures does not upset
+Doubling from `initial_s` to `max_s`, counted in rejections or, after an error, in errors in a row. Expiry falls on
+whole windows of one second, and pods of one window leave in QueueSort order, so that a burst of failures does not upset
 priorities. Rejected pods and pods that met an error wait apart: when nothing else is to do, rejected ones may be taken
 early, failed ones never (whatever broke needs the time).
 """
