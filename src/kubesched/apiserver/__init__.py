@@ -1,0 +1,26 @@
+"""The embedded API server: a versioned store of whole documents over real HTTP. The only fake in the project.
+
+    from kubesched.apiserver import Server
+
+What it does is held against recordings of a real server (tests/recordings). `Server` is the whole of it in-process;
+`serve` is what the command `kubesched apiserver` runs.
+"""
+
+from kubesched.apiserver.admission import Profile
+from kubesched.apiserver.kubeconfig import kubeconfig, write_kubeconfig
+from kubesched.apiserver.messages import Answer, DropConnection, Request, Stream
+from kubesched.apiserver.serve import ServeOptions, serve
+from kubesched.apiserver.server import Server
+
+__all__ = [
+    "Answer",
+    "DropConnection",
+    "Profile",
+    "Request",
+    "ServeOptions",
+    "Server",
+    "Stream",
+    "kubeconfig",
+    "serve",
+    "write_kubeconfig",
+]

@@ -1,0 +1,91 @@
+"""Pods: status at creation, quality-of-service class, scheduling gates, and what may be changed later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubesched.apiserver import admission
+from kubesched.apiserver.resources import Resource
+from kubesched.apiserver.rules.base import Rules
+from kubesched.apiserver.rules.pod_changes import changes_of_gates, forbidden_changes
+from kubesched.apiserver.rules.pod_template import default_pod_spec
+from kubesched.apiserver.rules.pod_validation import check_pod_spec
+from kubesched.apiserver.status import Cause, forbidden_field
+from kubesched.apiserver.store import Json
+
+if TYPE_CHECKING:
+    from kubesched.apiserver.api import Api
+
+_SUFFICIENT_FOR_QOS = ("cpu", "memory")
+GATED_CONDITION = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+def default(pod: Json) -> None:
+    spec = pod["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def on_create(api: Api, resource: Resource, pod: Json) -> None:
+    status: Json = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [dict(GATED_CONDITION)]
+    pod["status"] = status
+    admission.admit_pod(api, resource, pod)
+
+
+def qos_class(spec: Json) -> str:
+    """BestEffort, Burstable or Guaranteed, from the cpu and memory of containers (or of the pod as a whole)."""
+    holders = (
+        [spec] if spec.get("resources") else [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    )
+    asks, guaranteed = False, True
+    for holder in holders:
+        resources = holder.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        for name in _SUFFICIENT_FOR_QOS:
+            request, limit = requests.get(name, "0"), limits.get(name, "0")
+            asks = asks or request != "0" or limit != "0"
+            guaranteed = guaranteed and limit != "0" and request == limit
+    if not asks:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def validate(pod: Json) -> list[Cause]:
+    causes = check_pod_spec(pod["spec"], "spec")
+    if (
+        pod["spec"].get("schedulingGates")
+        and pod["spec"].get("nodeName")
+        and "deletionTimestamp" not in pod["metadata"]
+    ):
+        causes.append(forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return causes
+
+
+def on_update(old: Json, new: Json) -> None:
+    """Priority is resolved once; what a client leaves out of a replacement is kept."""
+    for name in ("priority", "preemptionPolicy"):
+        if name in old["spec"]:
+            new["spec"].setdefault(name, old["spec"][name])
+
+
+def validate_update(old: Json, new: Json) -> list[Cause]:
+    causes = changes_of_gates(old["spec"], new["spec"])
+    if causes:
+        return causes
+    return forbidden_changes(old, new)
+
+
+RULES = Rules(
+    default=default, on_create=on_create, validate=validate, on_update=on_update, validate_update=validate_update
+)

@@ -1,0 +1,212 @@
+"""Workloads: defaults of the controllers' fields and of the pod template, the selector must match the template."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubesched.apiserver.resources import Resource
+from kubesched.apiserver.rules.base import Rules
+from kubesched.apiserver.rules.pod_template import default_pod_spec
+from kubesched.apiserver.rules.pod_validation import check_pod_spec
+from kubesched.apiserver.status import Cause, invalid_value, required
+from kubesched.apiserver.store import Json
+
+if TYPE_CHECKING:
+    from kubesched.apiserver.api import Api
+
+
+def _default_template(spec: Json) -> None:
+    default_pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
+
+
+def _default_deployment(document: Json) -> None:
+    spec = document["spec"]
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    _default_template(spec)
+
+
+def _default_replica_set(document: Json) -> None:
+    spec = document["spec"]
+    spec.setdefault("replicas", 1)
+    _default_template(spec)
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if labels and not document["metadata"].get("labels"):
+        document["metadata"]["labels"] = dict(labels)
+
+
+def _default_replica_set_only(document: Json) -> None:
+    document["spec"].setdefault("replicas", 1)
+    _default_template(document["spec"])
+
+
+def _default_replication_controller(document: Json) -> None:
+    _default_replica_set(document)
+    labels = (document["spec"]["template"].get("metadata") or {}).get("labels")
+    if labels:
+        document["spec"].setdefault("selector", dict(labels))
+
+
+def _default_stateful_set(document: Json) -> None:
+    spec = document["spec"]
+    spec.setdefault("replicas", 1)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        claim.setdefault("status", {}).setdefault("phase", "Pending")
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        claim.setdefault("apiVersion", "v1")
+    _default_template(spec)
+
+
+def _default_daemon_set(document: Json) -> None:
+    spec = document["spec"]
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    _default_template(spec)
+
+
+def _default_job_spec(spec: Json) -> None:
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = spec["parallelism"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+    spec.setdefault("manualSelector", False)
+    _default_template(spec)
+
+
+def _default_job(document: Json) -> None:
+    _default_job_spec(document["spec"])
+
+
+def _default_cron_job(document: Json) -> None:
+    spec = document["spec"]
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    _default_template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+
+
+def _create_with_replicas(api: Api, resource: Resource, document: Json) -> None:
+    document["status"] = {"replicas": 0}
+
+
+def _create_stateful_set(api: Api, resource: Resource, document: Json) -> None:
+    document["status"] = {"replicas": 0, "availableReplicas": 0}
+
+
+def _create_daemon_set(api: Api, resource: Resource, document: Json) -> None:
+    document["status"] = {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    }
+    annotations = document["metadata"].setdefault("annotations", {})
+    annotations["deprecated.daemonset.template.generation"] = "1"
+
+
+def _create_deployment(api: Api, resource: Resource, document: Json) -> None:
+    document["status"] = {}
+
+
+def _create_job(api: Api, resource: Resource, document: Json) -> None:
+    document["status"] = {}
+    uid = document["metadata"]["uid"]
+    spec = document["spec"]
+    if not spec.get("manualSelector"):
+        name = document["metadata"].get("name", "")
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        template = spec["template"].setdefault("metadata", {})
+        template["labels"] = {
+            **(template.get("labels") or {}),
+            "batch.kubernetes.io/controller-uid": uid,
+            "batch.kubernetes.io/job-name": name,
+            "controller-uid": uid,
+            "job-name": name,
+        }
+
+
+def _check_selected(document: Json) -> list[Cause]:
+    spec = document["spec"]
+    selector = spec.get("selector")
+    causes: list[Cause] = []
+    if selector is None:
+        causes.append(required("spec.selector"))
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        causes.append(invalid_value("spec.selector", selector, "empty selector is invalid for deployment"))
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    wanted = (selector or {}).get("matchLabels") or {}
+    if selector is not None and any(labels.get(key) != value for key, value in wanted.items()):
+        causes.append(
+            invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        )
+    return causes + check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+
+
+def _check_job(document: Json) -> list[Cause]:
+    spec = document["spec"]["template"]["spec"]
+    causes = check_pod_spec(spec, "spec.template.spec")
+    if spec.get("restartPolicy") == "Always":
+        text = 'Required value: valid values: "OnFailure", "Never"'
+        causes.append(Cause("FieldValueRequired", text, "spec.template.spec.restartPolicy"))
+    return causes
+
+
+def _selector_fixed(old: Json, new: Json) -> list[Cause]:
+    before, after = old["spec"].get("selector"), new["spec"].get("selector")
+    return [] if before == after else [invalid_value("spec.selector", after, "field is immutable")]
+
+
+DEPLOYMENT = Rules(
+    default=_default_deployment,
+    on_create=_create_deployment,
+    validate=_check_selected,
+    validate_update=_selector_fixed,
+)
+REPLICA_SET = Rules(
+    default=_default_replica_set_only,
+    on_create=_create_with_replicas,
+    validate=_check_selected,
+    validate_update=_selector_fixed,
+)
+REPLICATION_CONTROLLER = Rules(default=_default_replication_controller, on_create=_create_with_replicas)
+STATEFUL_SET = Rules(
+    default=_default_stateful_set,
+    on_create=_create_stateful_set,
+    validate=_check_selected,
+    validate_update=_selector_fixed,
+    label_name=True,
+)
+DAEMON_SET = Rules(
+    default=_default_daemon_set,
+    on_create=_create_daemon_set,
+    validate=_check_selected,
+    validate_update=_selector_fixed,
+)
+JOB = Rules(default=_default_job, on_create=_create_job, validate=_check_job)
+CRON_JOB = Rules(default=_default_cron_job)

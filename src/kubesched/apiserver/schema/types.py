@@ -1,0 +1,119 @@
+"""Loading the type table: `Struct`s with their `Field`s, resolved on first use."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_PACKAGES = {"": "core"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `element` is the type of list elements and map values, in the notation of the table."""
+
+    name: str
+    type: str
+    number: int = 0
+    required: bool = False
+    pointer: bool = False
+    always: bool = False
+    omit_zero: bool = False
+    merge_key: str = ""
+    merge: bool = False
+    retain_keys: bool = False
+    list_type: str = ""
+    list_keys: tuple[str, ...] = ()
+
+    @property
+    def written_when_zero(self) -> bool:
+        """Go writes it even when nothing was sent: no omitempty, or a struct (or time) held by value."""
+        by_value = (self.type[0] == "#" or self.type == "time") and not (self.pointer or self.omit_zero)
+        return self.always or by_value
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.startswith("[]")
+
+    @property
+    def is_map(self) -> bool:
+        return self.type.startswith("map:")
+
+    @property
+    def element(self) -> str:
+        return self.type[2:] if self.is_list else self.type[4:] if self.is_map else self.type
+
+    @property
+    def struct(self) -> Struct | None:
+        """The struct that this field holds, directly, in a list or in a map."""
+        element = self.element
+        return struct(element[1:]) if element.startswith("#") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """One type; `name` is its OpenAPI name. Fields of embedded structs are among its own."""
+
+    name: str
+    fields: dict[str, Field] = field(default_factory=dict)
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rsplit(".", 1)[-1]
+
+
+@cache
+def _table() -> dict[str, Any]:
+    packed = files(__package__).joinpath("types.json.gz").read_bytes()
+    types: dict[str, Any] = msgspec.json.decode(gzip.decompress(packed))["types"]
+    return types
+
+
+@cache
+def struct(name: str) -> Struct | None:
+    """A type by its OpenAPI name, None when the table does not hold it."""
+    rows = _table().get(name)
+    if rows is None:
+        return None
+    fields: dict[str, Field] = {}
+    for row in rows:
+        if row[0] == "":
+            embedded = struct(row[1].lstrip("#"))
+            assert embedded is not None, row
+            fields.update(embedded.fields)
+            continue
+        json_name, type_, number, flags, key, strategy, list_type, list_keys = row + _FILL[len(row) :]
+        fields[json_name] = Field(
+            json_name,
+            type_,
+            number,
+            "r" in flags,
+            "p" in flags,
+            "z" in flags,
+            "o" in flags,
+            key,
+            "merge" in strategy.split(","),
+            "retainKeys" in strategy,
+            list_type,
+            tuple(list_keys),
+        )
+    return Struct(name, fields)
+
+
+_FILL: list[Any] = ["", "", 0, "", "", "", "", []]
+
+
+def struct_of(group: str, version: str, kind: str) -> Struct | None:
+    """The type of a kind."""
+    return struct(f"io.k8s.api.{_PACKAGES.get(group, group.split('.', 1)[0])}.{version}.{kind}")
+
+
+def names() -> list[str]:
+    """Every type of the table, by its OpenAPI name."""
+    return list(_table())

@@ -1,0 +1,69 @@
+"""`kubesched apiserver`: a server that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubesched.apiserver.kubeconfig import write_kubeconfig
+from kubesched.apiserver.server import Server
+from kubesched.tls import ServerCertificate, self_signed
+
+log = logging.getLogger("kubesched.apiserver")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The options of the command. `load` names manifest files and folders; `tls` generates a certificate authority."""
+
+    host: str = "127.0.0.1"
+    port: int = 8001
+    load: tuple[Path, ...] = field(default=())
+    node_simulator: bool = True
+    kubeconfig_out: Path | None = None
+    tls: bool = False
+    token: str | None = None
+
+
+async def serve(options: ServeOptions, started: Callable[[Server], None] | None = None) -> None:
+    """Serves until SIGINT or SIGTERM. `started` is called once clients can connect."""
+    certificate: ServerCertificate | None = self_signed([options.host, "localhost"]) if options.tls else None
+    server = Server(
+        options.port,
+        host=options.host,
+        node_simulator=options.node_simulator,
+        certificate=certificate,
+        token=options.token,
+    )
+    for path in options.load:
+        count = server.load(read_manifests(path))
+        log.info("objects loaded path=%s count=%d", path, count)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with server:
+        if options.kubeconfig_out is not None:
+            write_kubeconfig(server, options.kubeconfig_out)
+        if started is not None:
+            started(server)
+        await stop.wait()
+
+
+def read_manifests(path: Path) -> list[dict[str, Any]]:
+    """All documents of a YAML or JSON file, or of every such file in a folder, in the order of their names."""
+    files = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [
+        document
+        for file in files
+        for document in yaml.load_all(file.read_bytes(), Loader=loader)
+        if document is not None
+    ]

@@ -1,0 +1,202 @@
+"""The embedded API server: `Api` behind real HTTP/1.1, with the hooks that tests need.
+
+    async with Server(node_simulator=False) as server:
+        server.load(documents)
+        ... use server.url ...
+
+One aiohttp server, one handler: paths of the API need no router. Small answers go out whole; a watch is a chunked
+stream that writes whatever has gathered since its last write.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from kubesched.apiserver import authentication, loading
+from kubesched.apiserver.admission import Profile
+from kubesched.apiserver.api import Api
+from kubesched.apiserver.bootstrap import bootstrap
+from kubesched.apiserver.messages import (
+    JSON,
+    Answer,
+    DropConnection,
+    Interceptor,
+    Reply,
+    Request,
+    Stream,
+    answer_refusal,
+    finish_json,
+)
+from kubesched.apiserver.node_simulator import NodeSimulator
+from kubesched.apiserver.status import Refusal
+from kubesched.apiserver.store import Json, Store
+from kubesched.clock import Chance, Clock, RealClock
+from kubesched.tls import ServerCertificate, server_context
+
+log = logging.getLogger("kubesched.apiserver")
+
+BODY_LIMIT_BYTES = 3 << 20
+GZIP_FROM_BYTES = 128 << 10
+
+
+class Server:
+    """`port` 0 takes a free one. With a `certificate` it serves TLS. With a `token` requests need it.
+
+    `node_simulator` marks bound pods Running and ends deleted ones. `history` bounds how many changes of each kind are
+    kept for watches and pages. `chance` seeds uids and generated names.
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        node_simulator: bool = True,
+        certificate: ServerCertificate | None = None,
+        token: str | None = None,
+        history: int = 20_000,
+        profile: Profile | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.store = Store(history_limit=history)
+        self.clock = clock or RealClock()
+        self.token = token
+        self.interceptors: list[Interceptor] = []
+        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile())
+        self.ca_pem = certificate.ca_pem if certificate else None
+        self._tls = server_context(certificate) if certificate else None
+        self._simulator = NodeSimulator(self.api) if node_simulator else None
+        self._runner: web.ServerRunner | None = None
+        bootstrap(self.api)
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
+
+    async def __aenter__(self) -> Server:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        runner = web.ServerRunner(web.Server(self._serve, access_log=None))
+        await runner.setup()
+        site = web.TCPSite(runner, self.host, self.port, ssl_context=self._tls, backlog=1024)
+        await site.start()
+        assert site._server is not None
+        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        self._runner = runner
+        if self._simulator is not None:
+            self._simulator.start()
+        log.info("API server serves url=%s", self.url)
+
+    async def stop(self) -> None:
+        if self._simulator is not None:
+            self._simulator.stop()
+        self.cut_watches()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def load(self, documents: Iterable[Json]) -> int:
+        """Takes objects in as they are in a manifest or a dump, status included; how many there were."""
+        return loading.load(self.api, documents)
+
+    def compact(self, revision: int | None = None) -> None:
+        """Forgets history up to `revision` (all of it): watches and pages from before get 410."""
+        self.store.compact(revision)
+
+    def cut_watches(self) -> None:
+        """Ends every open watch stream, as a server that goes away does."""
+        for watch in list(self.api.watches):
+            watch.close()
+
+    def intercept(self, interceptor: Interceptor) -> None:
+        """Puts a test's function between clients and handlers; the last one added is asked first."""
+        self.interceptors.append(interceptor)
+
+    async def handle(self, request: Request) -> Reply:
+        """One request without HTTP."""
+        refusal = authentication.authenticate(request, self.token)
+        if refusal is not None:
+            return answer_refusal(refusal)
+        return await self._proceed(request, len(self.interceptors))
+
+    async def _proceed(self, request: Request, remaining: int) -> Reply:
+        if remaining == 0:
+            return await self.api.handle(request)
+        interceptor = self.interceptors[remaining - 1]
+        return await interceptor(request, lambda: self._proceed(request, remaining - 1))
+
+    async def _serve(self, raw: web.BaseRequest) -> web.StreamResponse:
+        try:
+            request = await _read(raw)
+            reply = await self.handle(request)
+        except Refusal as refusal:
+            request, reply = Request(raw.method, raw.path), answer_refusal(refusal)
+        except DropConnection:
+            if raw.transport is not None:
+                raw.transport.abort()
+            return web.Response(status=500)
+        if isinstance(reply, Stream):
+            return await _stream(raw, reply)
+        return _response(request, reply)
+
+
+async def _read(raw: web.BaseRequest) -> Request:
+    query = raw.query
+    headers = {name.lower(): value for name, value in raw.headers.items()}
+    body = b""
+    if raw.body_exists:
+        if (raw.content_length or 0) <= BODY_LIMIT_BYTES:
+            body = await raw.content.read()
+        if len(body) > BODY_LIMIT_BYTES or (raw.content_length or 0) > BODY_LIMIT_BYTES:
+            text = f"Request entity too large: limit is {BODY_LIMIT_BYTES}"
+            raise Refusal(413, "RequestEntityTooLarge", text)
+    first: dict[str, Any] = {name: query[name] for name in query} if query else {}
+    return Request(raw.method, raw.rel_url.raw_path, first, headers, body)
+
+
+def _response(request: Request, answer: Answer) -> web.Response:
+    body = answer.body
+    headers = {"Cache-Control": "no-cache, private", **answer.headers}
+    content_type = answer.content_type
+    if content_type.startswith(JSON) and body:
+        body = finish_json(request, body)
+    if len(body) > GZIP_FROM_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
+        packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+        body = packer.compress(body) + packer.flush()
+        headers["Content-Encoding"] = "gzip"
+        headers["Vary"] = "Accept-Encoding"
+    headers[hdrs.CONTENT_TYPE] = content_type
+    if request.method == "HEAD":
+        body = b""
+    return web.Response(status=answer.status, body=body, headers=headers)
+
+
+async def _stream(raw: web.BaseRequest, reply: Stream) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Cache-Control": "no-cache, private", hdrs.CONTENT_TYPE: reply.content_type})
+    response.enable_chunked_encoding()
+    try:
+        await response.prepare(raw)
+        while lines := await reply.watch.gathered():
+            await response.write(lines)
+        await response.write_eof()
+    except (TimeoutError, ConnectionError):
+        log.debug("watch ended by its client path=%s", raw.path)
+    finally:
+        reply.on_end()
+    return response
