@@ -1,7 +1,7 @@
 """A configuration as `--write-config-to` and `/configz` show it: every field, defaults included.
 
-Equal as data to what the original writes. Keys of the client certificates of extenders are not written out: the file of
-a debugging aid is no place for them.
+Equal as data to what the original writes. Keys of the client certificates of extenders are left out unless they are
+asked for: a log, a web page and an issue report are no places for them, a file that will be loaded again is.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from kubesched.config.types import API_VERSION, KIND, Configuration, Extender, P
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def dump(config: Configuration) -> str:
-    """YAML text, keys sorted as the original sorts them."""
-    text: str = yaml.dump(to_dict(config), Dumper=_Dumper, default_flow_style=False, sort_keys=True, allow_unicode=True)
+def dump(config: Configuration, *, with_keys: bool = False) -> str:
+    """YAML text, its fields sorted as the original sorts them. `with_keys` is for `--write-config-to` alone."""
+    data = to_dict(config, with_keys=with_keys)
+    text: str = yaml.dump(data, Dumper=_Dumper, default_flow_style=False, sort_keys=True, allow_unicode=True)
     return text
 
 
-def to_dict(config: Configuration) -> dict[str, Any]:
+def to_dict(config: Configuration, *, with_keys: bool = False) -> dict[str, Any]:
     """Plain data, in the order of the API's fields (that of `/configz`)."""
     data: dict[str, Any] = {
         "kind": KIND,
@@ -41,7 +42,7 @@ def to_dict(config: Configuration) -> dict[str, Any]:
         "profiles": [_profile(profile) for profile in config.profiles],
     }
     if config.extenders:
-        data["extenders"] = [_extender(extender) for extender in config.extenders]
+        data["extenders"] = [_extender(extender, with_keys) for extender in config.extenders]
     if config.delay_cache_until_active:
         data["delayCacheUntilActive"] = True
     return data
@@ -82,12 +83,12 @@ def _args(plugin: str, args: Any) -> Any:
     return {"kind": f"{plugin}Args", "apiVersion": API_VERSION, **data}
 
 
-def _extender(extender: Extender) -> dict[str, Any]:
+def _extender(extender: Extender, with_keys: bool) -> dict[str, Any]:
     data = {key: value for key, value in _plain(extender).items() if value not in (None, [], "", 0, False)}
     data.setdefault("urlPrefix", "")
     if "tlsConfig" in data:
         tls = {key: value for key, value in data["tlsConfig"].items() if value}
-        if "keyData" in tls:
+        if "keyData" in tls and not with_keys:
             tls["keyData"] = base64.b64encode(b"<redacted>").decode()
         data["tlsConfig"] = tls
     if "managedResources" in data:
