@@ -7,9 +7,8 @@ the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ class Required:
     labels: LabelMatcher
     terms: NodeMatcher | None
 
-    def matches(self, node_name: str, labels: Any) -> bool:
+    def matches(self, node_name: str, labels: Mapping[str, str]) -> bool:
         return self.labels.matches(labels) and (self.terms is None or self.terms.matches(node_name, labels))
 
 
@@ -119,11 +118,19 @@ class NodeAffinity(Plugin):
         return score_scaling.scaled(raw, scale)
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
-        """The labels of nodeSelector that the node lacks or has otherwise."""
+        """What differs from nodeSelector, and the terms of which none matches."""
+        wants = required(pod)
+        facts: dict[str, object] = {}
         differing = {
-            key: node.labels.get(key) for key, value in pod.spec.node_selector.items() if node.labels.get(key) != value
+            key: {"asked": value, "has": node.labels.get(key)}
+            for key, value in pod.spec.node_selector.items()
+            if node.labels.get(key) != value
         }
-        return {"nodeSelector": differing} if differing else {}
+        if differing:
+            facts["nodeSelector"] = differing
+        if wants.terms is not None and not wants.terms.matches(node.name, node.labels):
+            facts["terms"] = [_text(term) for term in wants.terms.terms]
+        return facts
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         return [
@@ -218,6 +225,13 @@ def _only_names(selector: selectors.NodeSelector) -> frozenset[str] | None:
             return None
         allowed |= set.intersection(*asked)
     return frozenset(allowed) if selector.node_selector_terms else None
+
+
+def _text(term: NodeTermMatcher) -> str:
+    if term.errors:
+        return syntax.joined(list(term.errors))
+    fields = [f"{each.field}{'=' if each.equal else '!='}{each.value}" for each in term.fields]
+    return ", ".join([*map(str, term.labels), *fields])
 
 
 # -- kernels: masks over a set of rows

@@ -93,12 +93,15 @@ def _any_taken(wanted: tuple[HostPort, ...], node: NodeInfo) -> bool:
 
 
 def _rows_where_taken(wanted: tuple[HostPort, ...], table: NodeTable) -> list[int]:
-    return [
-        node.row
-        for port in wanted
-        for node in table.port_users(port.protocol, port.port)
-        if node.row >= 0 and (port.ip == ANY_ADDRESS or _any_taken((port,), node))
-    ]
+    rows: list[int] = []
+    for port in wanted:
+        users = table.port_users(port.protocol, port.port)
+        if port.ip == ANY_ADDRESS:
+            rows += [node.row for node in users if node.row >= 0]
+        else:
+            everywhere = port._replace(ip=ANY_ADDRESS)
+            rows += [n.row for n in users if n.row >= 0 and (port in n.port_counts or everywhere in n.port_counts)]
+    return rows
 
 
 _TAKEN = Status.unschedulable(REASON).of(NodePorts.name)

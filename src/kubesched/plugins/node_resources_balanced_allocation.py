@@ -24,7 +24,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
 from kubesched.framework.status import Status
-from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, requests_key
+from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
@@ -128,20 +128,22 @@ def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
     before: list[Floats] = []
     after: list[Floats] = []
     offers: list[Bools] = []
+    ragged = False
     too_large = np.zeros(len(nodes), dtype=np.bool_)
     for resource, amount in asked.resources:
         capacity = nodes.table.allocatable(resource)[nodes.index]
         used = nodes.table.requested(resource)[nodes.index]
         offered = capacity > 0
-        too_large |= capacity == CUT_CAPACITY
-        divisor = np.maximum(capacity, 1)
-        before.append(np.minimum(used / divisor, 1.0))
-        after.append(np.minimum((used + min(amount, AMOUNT_MAX)) / divisor, 1.0))
+        if not offered.all():
+            ragged = True
+            capacity = np.maximum(capacity, 1)
+        if len(capacity) and capacity.max() == CUT_CAPACITY:
+            too_large |= capacity == CUT_CAPACITY
+        divisor = capacity.astype(np.float64)
+        before.append(_fractions(used, divisor))
+        after.append(_fractions(used + min(amount, AMOUNT_MAX), divisor))
         offers.append(offered)
-    if all(offered.all() for offered in offers):
-        scores = _compare_rows(after, before)
-    else:
-        scores = _compare_ragged(after, before, offers)
+    scores = _compare_ragged(after, before, offers) if ragged else _compare_rows(after, before)
     if too_large.any():
         infos = nodes.infos()
         for position in np.flatnonzero(too_large).tolist():
@@ -149,12 +151,21 @@ def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
     return scores
 
 
+def _fractions(used: Ints, capacity: Floats) -> Floats:
+    fractions = used.astype(np.float64)
+    fractions /= capacity
+    return np.minimum(fractions, 1.0, out=fractions)
+
+
 def _compare_ragged(after: list[Floats], before: list[Floats], offers: list[Bools]) -> Ints:
     """Rows that offer the same of the resources are compared together."""
     scores = np.empty(len(offers[0]), dtype=np.int64)
-    patterns = sum(offered.astype(np.int64) << k for k, offered in enumerate(offers))
-    for pattern in np.unique(patterns).tolist():
-        same = patterns == pattern
+    bits = np.zeros(len(scores), dtype=np.int64)
+    for k, offered in enumerate(offers):
+        bits |= offered.astype(np.int64) << k
+    patterns, positions = occurring(bits)
+    for position, pattern in enumerate(patterns):
+        same = np.flatnonzero(positions == position)
         chosen = [k for k in range(len(offers)) if pattern >> k & 1]
         if chosen:
             scores[same] = _compare_rows([after[k][same] for k in chosen], [before[k][same] for k in chosen])
@@ -164,22 +175,34 @@ def _compare_ragged(after: list[Floats], before: list[Floats], offers: list[Bool
 
 
 def _compare_rows(after: list[Floats], before: list[Floats]) -> Ints:
-    return MAX_NODE_SCORE // 2 + (MAX_NODE_SCORE // 2 + _evenness_rows(after) - _evenness_rows(before)) // 2
+    scores = _evenness_rows(after)
+    scores -= _evenness_rows(before)
+    scores += MAX_NODE_SCORE // 2
+    scores >>= 1
+    scores += MAX_NODE_SCORE // 2
+    return scores
 
 
 def _evenness_rows(fractions: list[Floats]) -> Ints:
     if len(fractions) == 2:
-        deviation = np.abs((fractions[0] - fractions[1]) / 2)
+        deviation = np.subtract(*fractions)
+        deviation /= 2
+        np.abs(deviation, out=deviation)
     elif len(fractions) > 2:
-        total = np.zeros_like(fractions[0])
-        for fraction in fractions:
-            total += fraction
-        mean = total / len(fractions)
-        squares = np.zeros_like(mean)
-        for fraction in fractions:
-            squares += (fraction - mean) * (fraction - mean)
-        deviation = np.sqrt(squares / len(fractions))
+        mean = _sum_rows(fractions) / len(fractions)
+        deviation = np.sqrt(
+            _sum_rows([(fraction - mean) * (fraction - mean) for fraction in fractions]) / len(fractions)
+        )
     else:
         deviation = np.zeros_like(fractions[0])
-    scores: Ints = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
-    return scores
+    np.subtract(1, deviation, out=deviation)
+    deviation *= MAX_NODE_SCORE
+    return deviation.astype(np.int64)
+
+
+def _sum_rows(numbers: list[Floats]) -> Floats:
+    """From left to right, as `_sum`."""
+    total = np.zeros_like(numbers[0])
+    for number in numbers:
+        total += number
+    return total

@@ -26,7 +26,7 @@ from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, Clus
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Code, Status
-from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, requests_key
+from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -159,7 +159,9 @@ class NodeResourcesFit(Plugin):
         if not lacks:
             return None
         reasons = tuple(lack.reason for lack in lacks)
-        return Verdicts(_ONE, [None, self._status(reasons, any(lack.unresolvable for lack in lacks))])
+        return Verdicts(
+            np.ones(1, dtype=np.int32), [None, self._status(reasons, any(lack.unresolvable for lack in lacks))]
+        )
 
     def _verdicts(self, asked: Asked, nodes: NodeSet, too_many: Bools, shortages: list[Bools]) -> Verdicts:
         """Codes each row's reasons as bits (pods, the resources, unresolvable), then numbers the codes that occur."""
@@ -173,8 +175,8 @@ class NodeResourcesFit(Plugin):
             cut |= capacity == CUT_CAPACITY
         bits |= unresolvable.astype(np.int64) << (len(asked.resources) + 1)
 
-        present, why = np.unique(bits, return_inverse=True)
-        statuses: list[Status | None] = [self._status_of_bits(asked, code) for code in present.tolist()]
+        present, why = occurring(bits)
+        statuses: list[Status | None] = [self._status_of_bits(asked, code) for code in present]
         if statuses[0] is not None:
             statuses.insert(0, None)
             why = why + 1
@@ -290,7 +292,3 @@ def _resource_names(device_class: DeviceClass) -> tuple[str, ...]:
     implicit = f"{_DEVICE_CLASS_PREFIX}{device_class.metadata.name}"
     explicit = device_class.spec.extended_resource_name
     return (implicit, explicit) if explicit else (implicit,)
-
-
-_ONE = np.ones(1, dtype=np.int32)
-_ONE.flags.writeable = False
