@@ -122,9 +122,10 @@ def _parse(quantity: Quantity) -> tuple[int, str]:
 
 
 def _exponent(text: str) -> int:
-    if len(text) > 20:
+    exponent = int(text) if len(text) <= _MAX_DIGITS else 2**63
+    if not -(2**63) <= exponent < 2**63:
         raise QuantityError(_WRONG_SUFFIX)
-    return max(-2 * _MAX_EXPONENT, min(_MAX_EXPONENT, int(text)))
+    return max(-2 * _MAX_EXPONENT, min(_MAX_EXPONENT, exponent))
 
 
 def _scaled(mantissa: int, exponent: int) -> int:
