@@ -101,6 +101,8 @@ class Plugin:
     #: What Filter (with PreFilter) and Score (with PreScore) answers depend on. None: unknown, so nothing is kept.
     filter_reads: ClassVar[Reads | None] = None
     score_reads: ClassVar[Reads | None] = None
+    #: Kinds of other objects that the plugin looks up in `handle.state.objects`; these are watched.
+    watches: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

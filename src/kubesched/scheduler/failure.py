@@ -13,6 +13,7 @@ from kubesched.api.core import Pod
 from kubesched.api.meta import Condition
 from kubesched.clock import Clock
 from kubesched.framework.runtime.runtime import Runtime
+from kubesched.logs import took
 from kubesched.metrics import Metrics
 from kubesched.scheduler.outcome import KEEP, Failure
 from kubesched.scheduler.queue import QueuedPod, SchedulingQueue
@@ -92,21 +93,21 @@ class FailureHandler:
         known = " nominated=%s" % failure.nomination if failure.nomination else ""  # noqa: UP031
         if failure.status.is_rejected:
             log.info(
-                "pod does not fit pod=%s attempt=%d reason=%r took_ms=%.2f%s",
+                "pod does not fit pod=%s attempt=%d reason=%s took=%s%s",
                 queued.key,
                 queued.attempts,
                 failure.message,
-                took_s * 1000,
+                took(took_s),
                 known,
             )
         else:
             log.error(
-                "scheduling failed, will retry pod=%s attempt=%d plugin=%s error=%r took_ms=%.2f",
+                "scheduling failed, will retry pod=%s attempt=%d plugin=%s error=%s took=%s",
                 queued.key,
                 queued.attempts,
                 failure.status.plugin or "-",
                 failure.message,
-                took_s * 1000,
+                took(took_s),
             )
 
 

@@ -23,6 +23,7 @@ from kubesched.framework import events
 from kubesched.framework.ports import ClusterPort
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.status import Code, Status
+from kubesched.logs import took
 from kubesched.metrics import Metrics
 from kubesched.scheduler.binding_cycle import Binding, Stage
 from kubesched.scheduler.event_handlers import EventHandlers
@@ -67,6 +68,8 @@ class Scheduler:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._awake = asyncio.Event()
         self._stopping = False
+        #: True once the first cycle could run.
+        self.has_started = False
         self.status_writer = StatusWriter(port, self._spawn)
 
     def start_with(
@@ -105,6 +108,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until `stop` is called or the task is cancelled."""
         next_flush_s = 0.0
+        self.has_started = True
         while not self._stopping:
             slice_end_s = self.clock.monotonic() + _SLICE_S
             while await self.step():
@@ -213,13 +217,13 @@ class Scheduler:
         if queued.was_flushed:
             self.metrics.pod_scheduled_after_flush()
         log.info(
-            "pod scheduled pod=%s node=%s evaluated=%d feasible=%d attempt=%d took_ms=%.2f",
+            "pod scheduled pod=%s node=%s evaluated=%d feasible=%d attempt=%d took=%s",
             queued.key,
             decision.node_name,
             decision.evaluated_count,
             decision.feasible_count,
             queued.attempts,
-            took_s * 1000,
+            took(took_s),
         )
         runtime.handle.record_event(
             queued.pod,
@@ -292,7 +296,7 @@ class Scheduler:
     def _task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task ended with a bug task=%r error=%r", task.get_name(), error, exc_info=error)
+            log.error("a task ended with a bug task=%s error=%s", task.get_name(), error, exc_info=error)
 
     @property
     def binding_count(self) -> int:

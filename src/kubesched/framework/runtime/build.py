@@ -8,7 +8,7 @@ method that takes other arguments than the contract says, a constructor that rai
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kubesched.api.errors import KubeschedError
@@ -85,17 +85,17 @@ def build_runtime(
     handle: Handle,
     registry: Mapping[str, type[Plugin]],
     points: Mapping[str, Sequence[tuple[str, int]]],
-    args: Mapping[str, Any],
+    args: Callable[[str], Any],
     *,
     percentage_of_nodes: int = 0,
     keep: bool = True,
 ) -> Runtime:
-    """`points`: per extension point, as the configuration spells it, (name, weight) pairs; `args` by plugin name."""
+    """`points`: per extension point, spelled as in the configuration, (name, weight) pairs; `args` of a name."""
     made: dict[str, Plugin] = {}
 
     def plugin(name: str, point: str) -> Plugin:
         if name not in made:
-            made[name] = _make(name, registry, args.get(name), handle)
+            made[name] = _make(name, registry, args(name), handle)
         if not any(hasattr(made[name], method) for method in POINT_METHODS[point]):
             raise PluginSetupError(f'plugin "{name}" does not extend {point} plugin')
         return made[name]

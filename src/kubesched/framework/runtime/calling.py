@@ -56,5 +56,5 @@ def failure(plugin: Plugin, context: str, status: Status) -> PluginFailure:
 def _raised(plugin: Plugin, point: str, error: Exception) -> Status:
     if isinstance(error, KubeschedError):
         return Status.error(error).of(plugin.name)
-    log.error("plugin raised plugin=%s point=%s error=%r", plugin.name, point, error, exc_info=error)
+    log.error("plugin raised plugin=%s point=%s error=%s", plugin.name, point, error, exc_info=error)
     return Status.error(f"{type(error).__name__}: {error}").of(plugin.name)

@@ -77,7 +77,7 @@ class HintTable:
             return hint(pod.pod, old, new) is QueueingHint.QUEUE
         except Exception as error:
             log.error(
-                "queueing hint raised, trying the pod again plugin=%s event=%s pod=%s error=%r",
+                "queueing hint raised, trying the pod again plugin=%s event=%s pod=%s error=%s",
                 plugin,
                 happened.label,
                 pod.key,

@@ -1,0 +1,7 @@
+"""`python -m kubesched`"""
+
+import sys
+
+from kubesched.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Wiring: the only place that constructs everything, and the order in which things start and stop."""

@@ -1,0 +1,54 @@
+"""`kubesched apiserver`: the embedded API server on its own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubesched.apiserver import Server
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "apiserver",
+        help="serve an in-memory Kubernetes API for tests and demos",
+        description="Serve an in-memory Kubernetes API over HTTP. Point kubectl or a scheduler at it; nothing is kept.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=8001, help="port to listen on, 0 for a free one (default: %(default)s)"
+    )
+    parser.add_argument("--load", action="append", default=[], type=Path, metavar="FILE|DIR", help="start with these")
+    parser.add_argument("--no-node-simulator", action="store_true", help="leave bound pods Pending")
+    parser.add_argument("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig for clients")
+    parser.add_argument("--tls", action="store_true", help="serve HTTPS with a certificate made on the spot")
+    parser.add_argument("--token", help="bearer token that requests must carry")
+    parser.add_argument("-v", "--verbosity", type=int, default=0, metavar="N", help="log level, as klog counts them")
+    parser.add_argument("--logging-format", choices=("text", "json"), default="text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from kubesched import logs
+    from kubesched.apiserver import ServeOptions, serve
+
+    logs.setup(args.logging_format, args.verbosity)
+    options = ServeOptions(
+        host=args.host,
+        port=args.port,
+        load=tuple(args.load),
+        node_simulator=not args.no_node_simulator,
+        kubeconfig_out=args.kubeconfig_out,
+        tls=args.tls,
+        token=args.token,
+    )
+    asyncio.run(serve(options, _announce))
+    return 0
+
+
+def _announce(server: Server) -> None:
+    print(f"serving {server.url}", flush=True)

@@ -1,0 +1,57 @@
+"""`kubesched COMMAND`: one module a command, each with `add_parser` and `run`.
+
+Exit codes: 0 all went well, 1 something failed while running (or a pod does not fit, where a command asks that), 2 the
+command line or an input file is wrong. Expected failures are one line on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from kubesched.cli import apiserver, run
+
+_COMMANDS = (run, apiserver)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="kubesched",
+        description="The Kubernetes scheduler in Python: decides as kube-scheduler v1.36 does, and explains why.",
+    )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    args = parser.parse_args(argv)
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from kubesched.api.errors import KubeschedError
+
+    try:
+        code: int = args.run(args)
+        return code
+    except KubeschedError as error:
+        print(f"kubesched: {error}", file=sys.stderr)
+        return 2 if getattr(error, "is_usage", True) else 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+class _Version(argparse.Action):
+    """Prints the version; reads the package's metadata only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"kubesched {version('kubesched')} (decides as kube-scheduler v1.36)")
+        parser.exit()
