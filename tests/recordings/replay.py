@@ -1,0 +1,212 @@
+"""Replays a recorded scenario, request by request, against an embedded server over HTTP and compares the answers.
+
+The server runs on a manual clock that is moved along the recorded times, so that watches time out, bookmarks come and
+waits for future versions end when they did in the recording, without waiting. What the scenario found in place (its
+recorder made it without recording that) comes from `setups.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from kubesched.apiserver import Profile, Server
+from kubesched.clock import Chance, ManualClock
+from tests.recordings.compare import Comparison, Correspondence, Difference
+from tests.recordings.scenario import Exchange, Scenario
+from tests.recordings.setups import Setup, setup_of
+
+ANSWER_WAIT_S = 0.2
+OWNERSHIP = frozenset({"c14-apply"})
+_SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accept-encoding")
+_STEP_S = 0.5
+_COMPARED_HEADERS = ("content-type", "retry-after", "warning")
+
+
+@dataclass
+class Outcome:
+    """How one exchange went; equal when nothing differs."""
+
+    exchange: Exchange
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+
+@dataclass
+class _Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+async def replay(scenario: Scenario) -> list[Outcome]:
+    return await _Replay(scenario).run()
+
+
+class _Replay:
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.setup: Setup = setup_of(scenario)
+        self.clock = ManualClock(start=self.setup.start)
+        self.known = Correspondence(time_shift_s=0.0)
+        self.outcomes = [Outcome(exchange) for exchange in scenario.exchanges]
+        self.t0_s = scenario.exchanges[0].t_ms / 1000
+
+    async def run(self) -> list[Outcome]:
+        profile = Profile(taint_nodes=self.scenario.profile == "default")
+        server = Server(clock=self.clock, chance=Chance(0), node_simulator=False, profile=profile)
+        async with server, aiohttp.ClientSession(auto_decompress=True) as session:
+            watches: list[tuple[Outcome, asyncio.Task[_Answer]]] = []
+            for outcome in self.outcomes:
+                exchange = outcome.exchange
+                self.setup.before(exchange.index, server, self.known)
+                await self._advance_to(exchange.t_ms / 1000)
+                task = asyncio.create_task(self._send(session, server.url, exchange))
+                if exchange.is_watch and exchange.query.get("timeoutSeconds", "1") != "x":
+                    watches.append((outcome, task))
+                    await self._opened(server, len([t for _, t in watches if not t.done()]))
+                else:
+                    self._judge(outcome, await self._finished(task))
+            await self._advance_to(self.clock.now() - self.setup.start + self.t0_s + 100)
+            server.cut_watches()
+            for outcome, task in watches:
+                self._judge(outcome, await task)
+        return self.outcomes
+
+    async def _advance_to(self, at_s: float) -> None:
+        """Moves the clock in small steps, so that streams end between the events that surround their end."""
+        target = self.setup.start + at_s - self.t0_s
+        while self.clock.now() < target:
+            self.clock.advance(min(_STEP_S, target - self.clock.now()))
+            await asyncio.sleep(0)
+
+    async def _opened(self, server: Server, expected: int) -> None:
+        """Until the server has the watch (or has answered it otherwise)."""
+        for _ in range(200):
+            if len(server.api.watches) >= expected:
+                return
+            await asyncio.sleep(0.0005)
+
+    async def _finished(self, task: asyncio.Task[_Answer]) -> _Answer:
+        """The answer; a request that waits for time to pass gets it."""
+        for _ in range(50):
+            done, _ = await asyncio.wait([task], timeout=ANSWER_WAIT_S)
+            if done:
+                return task.result()
+            self.clock.advance(1.0)
+        raise AssertionError("no answer")
+
+    async def _send(self, session: aiohttp.ClientSession, url: str, exchange: Exchange) -> _Answer:
+        headers = {n: v for n, v in exchange.headers.items() if n in _SENT_HEADERS and not v.startswith("Bearer")}
+        headers.setdefault("accept-encoding", "identity")
+        body = _body(self.known, exchange)
+        if body is None:
+            headers.pop("content-type", None)
+        query = [
+            (name, str(part))
+            for name, value in self.known.translate(exchange.query).items()
+            for part in (value if isinstance(value, list) else [value])
+        ]
+        path = self.known.translate_path(exchange.path)
+        skip = {"Content-Type"} if "content-type" not in headers else set()
+        address = aiohttp.client.URL(url + path, encoded=True).update_query(query)
+        async with session.request(
+            exchange.method, address, data=body, headers=headers, skip_auto_headers=skip | {"User-Agent"}
+        ) as response:
+            text = (await response.read()).decode("utf-8", "replace")
+            return _Answer(response.status, {n.lower(): v for n, v in response.headers.items()}, text)
+
+    def _judge(self, outcome: Outcome, answer: _Answer) -> None:
+        exchange = outcome.exchange
+        comparison = Comparison(self.known, ownership=self.scenario.name in OWNERSHIP)
+        comparison.equal(exchange.status, answer.status, ("status code",))
+        for name in _COMPARED_HEADERS:
+            comparison.equal(_header(exchange.answer_headers, name), _header(answer.headers, name), ("header", name))
+        if exchange.stream is not None:
+            _compare_streams(comparison, exchange, _lines(answer.text))
+        elif isinstance(exchange.answer, str):
+            text = exchange.answer
+            if not exchange.path.startswith("/openapi") and "verbose" not in exchange.query:
+                comparison.equal(text, answer.text, ("text",))
+        elif exchange.answer is not None:
+            recorded = exchange.answer
+            try:
+                actual: Any = json.loads(answer.text)
+            except ValueError:
+                actual = answer.text
+            self._learn_names(recorded, actual)
+            comparison.equal(recorded, actual)
+        outcome.differences = comparison.differences
+
+    def _learn_names(self, recorded: Any, actual: Any) -> None:
+        if not (isinstance(recorded, dict) and isinstance(actual, dict)):
+            return
+        one, other = recorded.get("metadata") or {}, actual.get("metadata") or {}
+        if one.get("generateName") and one.get("generateName") == other.get("generateName"):
+            self.known.names.setdefault(one["name"], other["name"])
+
+
+def _compare_streams(comparison: Comparison, exchange: Exchange, actual: list[Any]) -> None:
+    """Events in order; of bookmarks only that they come where they came, and tell no older version than the events."""
+    recorded = exchange.stream or []
+    if recorded and "type" not in recorded[0]:
+        comparison.equal(recorded, actual, ("stream",))
+        return
+    comparison.equal(_shape(recorded), _shape(actual), ("stream", "types"))
+    ours = [event for event in actual if _counts(event)]
+    theirs = [event for event in recorded if _counts(event)]
+    for index, (one, other) in enumerate(zip(theirs, ours, strict=False)):
+        comparison.equal(one, other, ("stream", str(index)))
+    last = 0
+    for event in actual:
+        version = int((event.get("object") or {}).get("metadata", {}).get("resourceVersion") or 0)
+        if event.get("type") == "BOOKMARK":
+            comparison.equal(True, version >= last, ("stream", "bookmark version"))
+        else:
+            last = max(last, version)
+
+
+def _counts(event: Any) -> bool:
+    """Everything but plain bookmarks, which tell a version that depends on what else the server did."""
+    return event.get("type") != "BOOKMARK" or "annotations" in event["object"]["metadata"]
+
+
+def _shape(events: list[Any]) -> list[str]:
+    """The types of events, plain bookmarks in a row told once (one more or less is a matter of milliseconds)."""
+    shape: list[str] = []
+    for event in events:
+        plain = not _counts(event)
+        name = "bookmark" if plain else event.get("type", "?")
+        if not (plain and shape and shape[-1] == "bookmark"):
+            shape.append(name)
+    return shape
+
+
+def _lines(text: str) -> list[Any]:
+    try:
+        return [json.loads(line) for line in text.splitlines() if line]
+    except ValueError:
+        return [text]
+
+
+def _header(headers: dict[str, str], name: str) -> str:
+    value = headers.get(name, "")
+    return value.replace(' || 299 - "', ', 299 - "')
+
+
+def _body(known: Correspondence, exchange: Exchange) -> bytes | None:
+    body = exchange.body
+    if body is None:
+        return None
+    if isinstance(body, str) and exchange.body_is_text:
+        return known.translate(body).encode()  # type: ignore[no-any-return]
+    if exchange.headers.get("content-type", "").endswith("yaml") and isinstance(body, str):
+        return body.encode()
+    return json.dumps(known.translate(body)).encode()

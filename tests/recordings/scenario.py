@@ -1,0 +1,85 @@
+"""Recorded scenarios, read from the packed copy in tests/data/recordings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PACKED = Path(__file__).parent.parent / "data" / "recordings"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and the real server's answer. `stream` holds the events of a watch, as JSON documents."""
+
+    index: int
+    step: str
+    t_ms: int
+    method: str
+    path: str
+    query: dict[str, Any]
+    headers: dict[str, str]
+    body: Any
+    body_is_text: bool
+    status: int
+    answer_headers: dict[str, str]
+    answer: Any
+    stream: list[Any] | None
+    stream_ended: bool
+
+    @property
+    def is_watch(self) -> bool:
+        return self.stream is not None
+
+    @property
+    def title(self) -> str:
+        return f"#{self.index} {self.method} {self.path} [{self.step}]"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    profile: str
+    exchanges: tuple[Exchange, ...]
+
+
+@cache
+def scenarios() -> dict[str, Scenario]:
+    """All scenarios with exchanges, by name."""
+    found: dict[str, Scenario] = {}
+    for path in sorted(PACKED.glob("*.jsonl.gz")):
+        for line in gzip.decompress(path.read_bytes()).splitlines():
+            document = json.loads(line)
+            if document["exchanges"]:
+                found[document["scenario"]] = _scenario(document)
+    return found
+
+
+def _scenario(document: dict[str, Any]) -> Scenario:
+    exchanges = tuple(_exchange(index, raw) for index, raw in enumerate(document["exchanges"]))
+    return Scenario(document["scenario"], document["profile"], exchanges)
+
+
+def _exchange(index: int, raw: dict[str, Any]) -> Exchange:
+    request, response = raw["request"], raw["response"]
+    stream = response.get("stream")
+    return Exchange(
+        index,
+        raw.get("step", ""),
+        raw.get("t_ms", 0),
+        request["method"],
+        request["path"],
+        request.get("query") or {},
+        request.get("headers") or {},
+        request.get("body"),
+        bool(request.get("body_is_text")),
+        response.get("status", 0),
+        response.get("headers") or {},
+        response.get("body"),
+        [json.loads(line) if isinstance(line, str) else line for line in stream] if stream is not None else None,
+        bool(response.get("stream_ended", True)),
+    )
