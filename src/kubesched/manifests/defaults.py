@@ -48,9 +48,9 @@ def _pod(pod: Doc) -> None:
         spec["overhead"] = _rounded(spec["overhead"])
     if (spec.get("resources") or {}).get("limits"):
         _pod_level_requests(pod, spec)
-    status = _part(pod, "status")
-    if not status.get("phase"):
-        status["phase"] = "Pending"
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    _default(_part(pod, "status"), "phase", "Pending")
 
 
 def _pod_spec(spec: Doc) -> None:
@@ -155,6 +155,18 @@ def _workload(workload: Doc) -> None:
     _template(spec)
 
 
+def _deployment(deployment: Doc) -> None:
+    _workload(deployment)
+    _default(_part(deployment["spec"], "strategy"), "type", "RollingUpdate")
+
+
+def _stateful_set(stateful_set: Doc) -> None:
+    _workload(stateful_set)
+    _default(stateful_set["spec"], "podManagementPolicy", "OrderedReady")
+    for claim in _parts(stateful_set["spec"], "volumeClaimTemplates"):
+        _claim(claim)
+
+
 def _replication_controller(controller: Doc) -> None:
     _workload(controller)
     spec = controller["spec"]
@@ -191,9 +203,9 @@ _DEFAULTS: dict[str, Callable[[Doc], None]] = {
     "CSIDriver": _csi_driver,
     "PriorityClass": _priority_class,
     "Service": _service,
-    "Deployment": _workload,
+    "Deployment": _deployment,
     "ReplicaSet": _workload,
-    "StatefulSet": _workload,
+    "StatefulSet": _stateful_set,
     "ReplicationController": _replication_controller,
     "DaemonSet": _daemon_set,
     "Job": _job,

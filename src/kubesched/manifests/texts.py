@@ -78,51 +78,59 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._seen: set[int] = set()
-
-    def get_data(self) -> Any:
-        self._seen.clear()
-        return super().get_data()
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        # Merge keys (<<) are resolved here, each mapping possibly more than once, and after that what they brought in
-        # looks like keys of the mapping itself. So doubles are looked for at the first visit.
-        if id(node) not in self._seen:
-            self._seen.add(id(node))
-            self._refuse_double_keys(node)
-        super().flatten_mapping(node)
+        self._merging: set[int] = set()
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
-            raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
-        self.flatten_mapping(node)
-        return {self._key(key): self.construct_object(value, deep=deep) for key, value in node.value}
+            raise _error("a mapping is expected", node)
+        return {key: self.construct_object(value, deep=deep) for key, value in self._pairs(node).items()}
 
-    def _refuse_double_keys(self, node: yaml.MappingNode) -> None:
-        keys: set[str] = set()
-        for key_node, _ in node.value:
+    def _pairs(self, node: yaml.MappingNode) -> dict[str, yaml.Node]:
+        """What a mapping holds, with what its merge keys (<<) bring in. Its own keys win over those, and of several
+        mappings brought in the first. (PyYAML's own merging loses what a merged mapping has overridden itself.)"""
+        own: dict[str, yaml.Node] = {}
+        merged: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
+                merged = self._merged(node, value_node) | merged
                 continue
             key = self._key(key_node)
-            if key in keys:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-            keys.add(key)
+            if key in own:
+                raise _error(f"key {key!r} stands twice", key_node)
+            own[key] = value_node
+        return merged | own
+
+    def _merged(self, into: yaml.MappingNode, value: yaml.Node) -> dict[str, yaml.Node]:
+        if id(into) in self._merging:
+            raise _error("a mapping cannot be merged into itself", into)
+        self._merging.add(id(into))
+        found: dict[str, yaml.Node] = {}
+        for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            if not isinstance(source, yaml.MappingNode):
+                raise _error("only mappings can be merged", source)
+            found = self._pairs(source) | found
+        self._merging.remove(id(into))
+        return found
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise yaml.constructor.ConstructorError(None, None, "a key must be a plain value", node.start_mark)
+            raise _error("a key must be a plain value", node)
         key = self.construct_object(node, deep=True)
         if isinstance(key, bool):
             return "true" if key else "false"
         if isinstance(key, str | int | float):
             return str(key)
-        raise yaml.constructor.ConstructorError(None, None, "a key must not be empty", node.start_mark)
+        raise _error("a key must not be empty", node)
 
     def construct_plain(self, node: yaml.ScalarNode) -> Any:
         try:
             return plain(node.value)
         except ValueError as error:
-            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
+            raise _error(str(error), node) from error
+
+
+def _error(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 _Loader.add_implicit_resolver(_MERGE, re.compile("<<$"), ["<"])
