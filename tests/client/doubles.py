@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+from kubesched.apiserver import Answer as ServerAnswer
+from kubesched.apiserver import Request as ServerRequest
+from kubesched.apiserver import Server
 from kubesched.client.transport import Request, Response, Stream
 from kubesched.clock import ManualClock
 
@@ -65,6 +69,33 @@ class MemoryTransport:
 
     async def close(self) -> None:
         self.closed += 1
+
+
+@dataclass
+class InProcess:
+    """The embedded API server without sockets between, so that manual time is all the time there is."""
+
+    server: Server
+    sent: list[Sent] = field(default_factory=list)
+    before: Callable[[Sent], Awaitable[Response | None]] | None = None  # answers instead of the server, or lets it
+
+    async def send(self, request: Request) -> Response:
+        sent = Sent(request.method, request.target, dict(request.headers), request.body)
+        self.sent.append(sent)
+        if self.before is not None and (instead := await self.before(sent)) is not None:
+            return instead
+        parts = urlsplit(request.target)
+        headers = {name.lower(): value for name, value in sent.headers.items()}
+        asked = ServerRequest(request.method, parts.path, dict(parse_qsl(parts.query)), headers, request.body or b"")
+        answer = await self.server.api.handle(asked)
+        assert isinstance(answer, ServerAnswer)
+        return Response(answer.status, answer.headers, answer.body)
+
+    async def open(self, request: Request) -> Stream:
+        raise AssertionError("no stream expected")
+
+    async def close(self) -> None:
+        pass
 
 
 def reply(code: int = 200, body: Any = None, headers: Mapping[str, str] | None = None) -> Response:

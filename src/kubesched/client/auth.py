@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from kubesched.api.errors import TransportError
 from kubesched.api.meta import parse_time
 from kubesched.client.certificates import ClientCertificate
 from kubesched.client.kubeconfig import (
@@ -33,7 +32,7 @@ from kubesched.client.kubeconfig import (
     OidcProvider,
     exec_cluster_info,
 )
-from kubesched.client.transport import Request, Transport
+from kubesched.client.transport import NotSentError, Request, Transport
 from kubesched.clock import Clock
 
 log = logging.getLogger("kubesched.client")
@@ -44,8 +43,8 @@ _EXEC_FAILURE_HOLD_S: Final = 5.0
 _OIDC_EARLY_S: Final = 60.0
 
 
-class CredentialError(TransportError):
-    """No credentials could be had, so the request was not sent."""
+class CredentialError(NotSentError):
+    """No credentials could be had."""
 
 
 @dataclass(frozen=True, slots=True)

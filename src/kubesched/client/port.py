@@ -18,7 +18,7 @@ from kubesched.api.errors import ApiError, TransportError
 from kubesched.api.meta import Condition, Object, ObjectMeta, format_time
 from kubesched.client.events import EventSink
 from kubesched.client.rest import STRATEGIC_MERGE_PATCH, ApiClient, Guard, encode
-from kubesched.client.transport import ConnectError
+from kubesched.client.transport import NotSentError
 from kubesched.clock import Clock
 from kubesched.framework.ports import EventRecord
 
@@ -57,7 +57,7 @@ class ApiPort:
         body = binding_body(metadata.namespace, metadata.name, metadata.uid, node_name)
         try:
             await self._write("POST", target, body)
-        except ConnectError:
+        except NotSentError:
             raise
         except TransportError as lost:
             if isinstance(lost.__cause__, TimeoutError | asyncio.TimeoutError):
@@ -67,6 +67,17 @@ class ApiPort:
             except ApiError as error:
                 if error.code != 409 or f'is already assigned to node "{node_name}"' not in error.message:
                     raise
+
+    async def read_pod(self, pod: Pod) -> Pod | None:
+        metadata = pod.metadata
+        try:
+            body = await self._client.get(kinds.POD.path(metadata.namespace, metadata.name))
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        live: Pod = codec.decode(kinds.POD, body)
+        return live if live.metadata.uid == metadata.uid else None
 
     async def patch_pod_status(
         self, pod: Pod, *, condition: Condition | None = None, nominated_node_name: str | None = None

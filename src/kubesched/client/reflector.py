@@ -31,7 +31,7 @@ from kubesched.api.errors import ApiError, DecodeError, KubeschedError, Transpor
 from kubesched.api.kinds import Kind
 from kubesched.client.rate import Backoff
 from kubesched.client.rest import ApiClient
-from kubesched.client.transport import ConnectError
+from kubesched.client.transport import NotSentError
 from kubesched.client.watch_stream import Bookmark, LineSplitter, Unreadable, WatchDecoder
 from kubesched.clock import Chance, Clock
 
@@ -347,7 +347,7 @@ def after_failure(phase: Phase, error: KubeschedError, *, has_version: bool) -> 
     if isinstance(error, SilenceError):
         # Servers before v1.27 take no notice of sendInitialEvents and never say that they are done.
         return Recovery(Phase.LIST, pause=False, give_up_watch_list=True)
-    if isinstance(error, ConnectError) or code in (401, 429):
+    if isinstance(error, NotSentError) or code in (401, 429):
         return Recovery(Phase.WATCH_LIST, pause=True)
     if isinstance(error, TransportError) or code == 500:
         # Perhaps it is only the stream that fails (a proxy, an etcd that knows no progress requests): try the list.

@@ -28,8 +28,12 @@ _IDLE_CONNECTION_S: Final = 60.0  # below the 90 s after which API servers and l
 _WATCH_BUFFER_BYTES: Final = 1 << 20
 
 
-class ConnectError(TransportError):
-    """No connection was made, so the request was certainly not carried out."""
+class NotSentError(TransportError):
+    """The request was certainly not carried out, because it was never sent."""
+
+
+class ConnectError(NotSentError):
+    """No connection was made."""
 
 
 @dataclass(slots=True)
