@@ -16,6 +16,7 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     add_pod / remove_pod(state, pod, other, node)      bring PreFilter's data up to date for a pod tried on or off a
     node filter / filter_rows                               does the pod fit?
     post_filter(state, pod, diagnosis)                 nothing fits: can something be done about it? (async)
+    post_filter_preview(state, pod, diagnosis)         what post_filter would do, for explanations; changes nothing
     pre_score(state, pod, nodes)                       once per attempt, with the nodes that fit; may Skip
     score / score_rows                                 how good is the node?
     normalize_score / score_scale + normalize_rows     bring scores into 0..100
@@ -25,6 +26,9 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     pre_bind(state, pod, node_name)                    (async)
     bind(state, pod, node_name)                        (async) Skip passes on to the next
     post_bind(state, pod, node_name)                   (async) for information
+
+Explanations also ask for `details(state, pod, node)`, JSON-able facts about a node that the plugin rejected, and
+`planned_volumes(state, pod, node)`, `{"bind": {claim: volume}, "provision": [claim]}` or None when nothing is to bind.
 
 A plugin is made as `PluginClass(args, handle)`: args is the decoded struct of `args_type`, or the raw mapping when the
 class declares none; see `Handle` for what it may use.

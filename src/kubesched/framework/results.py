@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -94,6 +94,14 @@ class Diagnosis:
     pre_filter_message: str = ""
     post_filter_message: str = ""
 
+    @classmethod
+    def of_pre_filter(cls, status: Status) -> Diagnosis:
+        """PreFilter rejected the pod on all nodes at once."""
+        diagnosis = cls(pre_filter_message=status.message)
+        diagnosis.node_statuses.absent = status
+        diagnosis.note(status)
+        return diagnosis
+
     def note(self, status: Status) -> None:
         """Remember the plugin behind a rejection."""
         if not status.plugin:
@@ -107,6 +115,29 @@ class PostFilterResult:
     """What to do with the pod's nomination: `nominated_node` of None keeps it, "" clears it."""
 
     nominated_node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionCandidate:
+    """A node on which the pod would fit without its `victims` (namespace/name, the most important first)."""
+
+    node_name: str
+    victims: tuple[str, ...]
+    #: How many of them a disruption budget protects.
+    violation_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterPreview:
+    """What a PostFilter plugin would do, for explanations: nothing of it has been done."""
+
+    #: What `post_filter` would answer; Success when it would nominate a node.
+    status: Status
+    #: The nodes of which one would be nominated; several when they tie on all criteria.
+    nominated_nodes: tuple[str, ...] = ()
+    candidates: tuple[PreemptionCandidate, ...] = ()
+    #: Why preemption does not help on the other nodes that were tried.
+    rejected: Mapping[str, Status] = field(default_factory=dict)
 
 
 class FitError(KubeschedError):

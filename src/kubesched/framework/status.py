@@ -84,6 +84,10 @@ class Status:
         return ", ".join(self.reasons)
 
     @property
+    def is_success(self) -> bool:
+        return self.code is Code.SUCCESS
+
+    @property
     def is_rejected(self) -> bool:
         return self.code in _REJECTED
 

@@ -196,6 +196,6 @@ class EventHandlers:
         placement = self._cluster.remove_pod(uid)
         self._fate.pod_gone(uid)
         if placement is not None:
-            self._queue.move(events.ASSIGNED_POD_DELETE, placement.pod.pod, None)
+            self._queue.move(events.ASSIGNED_POD_DELETE, placement.placed_pod, None)
         elif nominated:
             self._queue.move(ClusterEvent(events.UNSCHEDULED_POD, ActionType.DELETE), pending, None)

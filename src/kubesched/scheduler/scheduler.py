@@ -245,12 +245,12 @@ class Scheduler:
             failure = rejected_at_node(binding.pod, binding.node_name, status)
         else:
             failure = Failure(status if status.is_error else Status(Code.ERROR, *status.reasons, plugin=status.plugin))
-        if gave_back and not rejected:
-            self.queue.move(events.ASSIGNED_POD_DELETE, binding.pod, None)
+        if gave_back is not None and not rejected:
+            self.queue.move(events.ASSIGNED_POD_DELETE, gave_back.placed_pod, None)
         self._failures.handle(queued, runtime, failure, decision.started_s)
-        if gave_back and rejected:
+        if gave_back is not None and rejected:
             # Only now, and not for the pod itself: its own leaving is no news to it.
-            self.queue.move(events.ASSIGNED_POD_DELETE, binding.pod, None, but=queued.uid)
+            self.queue.move(events.ASSIGNED_POD_DELETE, gave_back.placed_pod, None, but=queued.uid)
 
     def _end_binding(self, binding: Binding) -> None:
         if self._bindings.get(binding.queued.uid) is binding:

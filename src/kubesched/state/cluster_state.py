@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from kubesched.api.core import Node, Pod
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -32,6 +34,14 @@ class Placement:
     pod: PodInfo
     node_name: str
     assumed: bool
+
+    @property
+    def placed_pod(self) -> Pod:
+        """The pod as it is on its node: an assumed one does not carry the node's name yet."""
+        pod = self.pod.pod
+        if pod.spec.node_name:
+            return pod
+        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=self.node_name))
 
 
 class ClusterState:
@@ -67,14 +77,14 @@ class ClusterState:
         self.nodes.place(pod, node_name)
         self.placements[pod.uid] = Placement(pod, node_name, assumed=True)
 
-    def forget(self, uid: str) -> bool:
-        """Take back an assumption. False when it no longer stands: confirmed, moved or removed by the watch."""
+    def forget(self, uid: str) -> Placement | None:
+        """Take back an assumption. None when it no longer stands: confirmed, moved or removed by the watch."""
         placement = self.placements.get(uid)
         if placement is None or not placement.assumed:
-            return False
+            return None
         self.nodes.displace(uid, placement.node_name)
         del self.placements[uid]
-        return True
+        return placement
 
     def set_pod(self, pod: Pod) -> PodInfo | None:
         """The watch shows a pod with a node. Returns the version before, or None when the pod is new to us."""

@@ -42,6 +42,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "filter": ("state", "pod", "node"),
     "filter_rows": ("state", "pod", "nodes"),
     "post_filter": ("state", "pod", "diagnosis"),
+    "post_filter_preview": ("state", "pod", "diagnosis"),
     "pre_score": ("state", "pod", "nodes"),
     "score": ("state", "pod", "node"),
     "score_rows": ("state", "pod", "nodes"),

@@ -15,7 +15,7 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class Evaluation:
         self.filters: list[Plugin] = list(filters)
         self.scores: list[Score] = list(scores)
         self.scored = False
+        #: Some plugin answered with an ERROR about single nodes.
+        self.has_errors = False
 
         self.statuses: list[Status | None] = [None]
         self._status_ids: dict[Status | None, int] = {None: 0}
@@ -87,6 +89,12 @@ class Evaluation:
         """An object changed that PreFilter or PreScore may have read: nothing here can be kept."""
         return bool(self._objects) and self._objects_version != self._cluster.objects.version(*self._objects)
 
+    @property
+    def size_bytes(self) -> int:
+        """What the arrays take."""
+        scores = sum(score.raw.nbytes * (2 if score.normalizes else 1) for score in self.scores)
+        return self.verdicts.nbytes + self.fits.nbytes + self.total.nbytes + scores
+
     def begin(self, pod_info: PodInfo) -> CycleState:
         """The cycle state of a new attempt for a pod of this signature."""
         return self.state.clone(pod_info)
@@ -97,7 +105,7 @@ class Evaluation:
         position = table.journal.position
         if position == self._position:
             return
-        active = [plugin for plugin in self.filters if plugin.name not in self.state.skip_filter]
+        active = self._active_filters()
         capacity = len(table.pod_count)
         changes = None
         if capacity == self._capacity and len(active) == len(self.verdicts):
@@ -159,6 +167,9 @@ class Evaluation:
 
     # -- filters
 
+    def _active_filters(self) -> list[Plugin]:
+        return [plugin for plugin in self.filters if plugin.name not in self.state.skip_filter]
+
     def _ask(self, k: int, plugin: Plugin, nodes: NodeSet) -> None:
         answer = call(plugin, "Filter", plugin.filter_rows, self.state, self.state.pod_info.pod, nodes)
         self.verdicts[k, nodes.index] = self.encode(plugin, answer)
@@ -177,10 +188,19 @@ class Evaluation:
         if found is None:
             found = self._status_ids[status] = len(self.statuses)
             self.statuses.append(status)
+            self.has_errors |= status is not None and status.is_error
         return found
 
     def _fold(self, index: RowIndex) -> None:
         self.fits[index] = ~self.verdicts[:, index].any(axis=0)
+
+    def rejected_by(self, names: Collection[str], row_count: int) -> Bools:
+        """The rows that some filter of these names rejects."""
+        rejected = np.zeros(row_count, dtype=np.bool_)
+        for plugin, verdict in zip(self._active_filters(), self.verdicts, strict=True):
+            if plugin.name in names:
+                rejected |= verdict[:row_count] != 0
+        return rejected
 
     def first_rejections(self, row_count: int) -> NDArray[np.int32]:
         """Per row the status id of the first plugin, in profile order, that rejects it; 0 where it fits."""

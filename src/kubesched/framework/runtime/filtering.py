@@ -13,7 +13,7 @@ Per rejected node the first plugin in this order is recorded. An ERROR from any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
 from kubesched.framework.results import Diagnosis, NodeStatuses
-from kubesched.framework.runtime.calling import call, failure
+from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.status import Code, Status
@@ -43,6 +43,13 @@ class PreFilterOutcome:
     node_names: frozenset[str] | None = None
     #: Plugins that narrowed the nodes, in profile order.
     narrowed_by: list[str] = field(default_factory=list)
+
+    @property
+    def elsewhere(self) -> Status | None:
+        """What nodes outside `node_names` are rejected with; no single plugin says it."""
+        if self.node_names is None:
+            return None
+        return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.narrowed_by))}]")
 
 
 @dataclass(slots=True)
@@ -118,36 +125,38 @@ class Filtering:
     def find_fits(self, state: CycleState, evaluation: Evaluation) -> Fits:
         table = self._cluster.nodes
         outcome = self.pre_filter(state, evaluation)
-        diagnosis = Diagnosis(unschedulable_plugins=set(outcome.narrowed_by))
         if outcome.status is not None:
-            diagnosis.node_statuses.absent = outcome.status
-            diagnosis.pre_filter_message = outcome.status.message
-            diagnosis.note(outcome.status)
-            return Fits(np.empty(0, dtype=np.intp), diagnosis)
+            return Fits(np.empty(0, dtype=np.intp), Diagnosis.of_pre_filter(outcome.status))
+        diagnosis = Diagnosis(unschedulable_plugins=set(outcome.narrowed_by))
 
-        nominated_row = self._nominated_row(state.pod_info, outcome.node_names)
+        nominated_row = self.nominated_row(state.pod_info)
+        if nominated_row >= 0 and outcome.node_names is not None:
+            nominated_row = nominated_row if table.infos[nominated_row].name in outcome.node_names else -1
         if nominated_row >= 0 and self.fits_now(state, nominated_row):
             return Fits(np.array([nominated_row], dtype=np.intp), diagnosis, evaluated_count=1)
 
         sieve = _Sieve(evaluation, table.row_count)
+        not_kept = [plugin for plugin in self._filters if plugin not in evaluation.filters]
         if outcome.node_names is None:
             evaluation.refresh()
             self._kept.keep(state.pod_info, evaluation)
             sieve.pass_kept()
-            self._pass_vector(state, sieve, [p for p in self._filters if p not in evaluation.filters])
+            self._pass_vector(state, sieve, not_kept)
             candidates = None
         else:
             names = outcome.node_names
             candidates = np.array(sorted(row for n in names if (row := table.row_of(n)) >= 0), dtype=np.intp)
             sieve.pass_rows(candidates)
             self._pass_vector(state, sieve, self._filters)
-            diagnosis.node_statuses.absent = Status.unresolvable(
-                f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.narrowed_by))}]"
-            )
+            diagnosis.node_statuses.absent = outcome.elsewhere
         self._pass_nominated(state, sieve, candidates)
         self._pass_scalar(state, sieve)
+        if evaluation.has_errors:
+            _raise_first_error(sieve.codes(), evaluation)
 
         def complete() -> None:
+            if candidates is None:
+                self._put_in_profile_order(state, sieve, not_kept)
             absent = diagnosis.node_statuses.absent
             diagnosis.node_statuses = NodeStatuses(table, sieve.codes(), evaluation.statuses)
             diagnosis.node_statuses.absent = absent
@@ -184,10 +193,10 @@ class Filtering:
         """As `evaluate`; where pods of equal or higher priority are nominated, nodes must fit with and without them."""
         plain = self.evaluate(state, nodes)
         rows = nodes.rows()
-        promised = self._rows_with_nominated(state.pod_info, nodes.table)
+        promised = self.rows_with_nominated(state.pod_info, nodes.table)
         positions = np.flatnonzero(np.isin(rows, promised))
         if len(positions):
-            crowded = self._evaluate_crowded(state, nodes.table, rows[positions])
+            crowded = self.evaluate_crowded(state, rows[positions], nodes.table)
             bad = crowded.why != 0
             plain.why[positions[bad]] = crowded.why[bad] + (len(plain.statuses) - 1)
             plain.statuses += crowded.statuses[1:]
@@ -217,15 +226,26 @@ class Filtering:
             if said is not None:
                 sieve.reject(said, plugin)
 
+    def _put_in_profile_order(self, state: CycleState, sieve: _Sieve, not_kept: Sequence[Plugin]) -> None:
+        """Kept verdicts came first. For the record the first plugin in profile order counts, so those that are not kept
+        are asked about the nodes that only plugins behind them have rejected."""
+        for plugin in not_kept:
+            if plugin.name in state.skip_filter or not hasattr(plugin, "filter_rows"):
+                continue
+            ahead = self._filters[: self._filters.index(plugin)]
+            rows = sieve.rejected_behind({other.name for other in ahead})
+            said = _ask_vector(plugin, state, self._cluster.nodes.nodes_at(rows)) if len(rows) else None
+            if said is not None:
+                sieve.override(rows, Verdicts(said.why, [s.of(plugin.name) if s else None for s in said.statuses]))
+
     def _pass_nominated(self, state: CycleState, sieve: _Sieve, candidates: NDArray[np.intp] | None) -> None:
         if not len(self._cluster.nominator):
             return
-        table = self._cluster.nodes
-        rows = self._rows_with_nominated(state.pod_info, table)
+        rows = self.rows_with_nominated(state.pod_info)
         if candidates is not None:
             rows = np.intersect1d(rows, candidates)
         if len(rows):
-            sieve.override(rows, self._evaluate_crowded(state, table, rows))
+            sieve.override(rows, self.evaluate_crowded(state, rows))
 
     def _pass_scalar(self, state: CycleState, sieve: _Sieve) -> None:
         """Scalar filters in rotating order until enough nodes passed; vector filters alone are only cut on request."""
@@ -256,13 +276,14 @@ class Filtering:
 
     # -- nominated pods
 
-    def _nominated_row(self, pod_info: PodInfo, node_names: frozenset[str] | None) -> int:
+    def nominated_row(self, pod_info: PodInfo) -> int:
+        """The row of the node that the pod itself is nominated to, or -1."""
         name = self._cluster.nominator.node_of(pod_info.uid) or pod_info.pod.status.nominated_node_name
-        if not name or (node_names is not None and name not in node_names):
-            return -1
-        return self._cluster.nodes.row_of(name)
+        return self._cluster.nodes.row_of(name) if name else -1
 
-    def _rows_with_nominated(self, pod_info: PodInfo, table: NodeTable) -> NDArray[np.intp]:
+    def rows_with_nominated(self, pod_info: PodInfo, table: NodeTable | None = None) -> NDArray[np.intp]:
+        """The rows of nodes with nominated pods that this pod must leave room for."""
+        table = table or self._cluster.nodes
         rows = []
         for name in self._cluster.nominator.node_names():
             row = table.row_of(name)
@@ -278,8 +299,9 @@ class Filtering:
             if other.priority >= pod_info.priority and other.uid != pod_info.uid
         ]
 
-    def _evaluate_crowded(self, state: CycleState, table: NodeTable, rows: NDArray[np.intp]) -> Verdicts:
+    def evaluate_crowded(self, state: CycleState, rows: NDArray[np.intp], table: NodeTable | None = None) -> Verdicts:
         """Verdicts for these rows as if their nominated pods were there already."""
+        table = table or self._cluster.nodes
         if not self.tracks_pods(state):
             return self._crowd(state, table, rows)
         why = np.zeros(len(rows), dtype=np.int32)
@@ -359,6 +381,14 @@ class _Sieve:
         self.narrowed |= len(rows) != len(self.rows)
         self.rows = rows
 
+    def rejected_behind(self, ahead: Collection[str]) -> NDArray[np.intp]:
+        """The rows that kept filters reject, but none of those named `ahead`, and nothing that came later either."""
+        rejected = ~self._evaluation.fits[: self._row_count]
+        if self._late is not None:
+            rejected &= self._late == 0
+        rejected &= ~self._evaluation.rejected_by(ahead, self._row_count)
+        return np.flatnonzero(rejected)
+
     def codes(self) -> NDArray[np.int32]:
         """Per row of the table the id of the status that took it out, in the evaluation's `statuses`."""
         late = self._codes()
@@ -400,6 +430,19 @@ def _ask_scalar(plugin: Plugin, state: CycleState, node: NodeInfo) -> Status | N
     if not status.is_rejected:
         raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
     return status.of(plugin.name)
+
+
+def as_step_failure(status: Status) -> Status:
+    """A plugin's ERROR about one node as the failure of the whole Filter step."""
+    return Status.error(f'running "{status.plugin}" filter plugin: {status.message}').of(status.plugin)
+
+
+def _raise_first_error(codes: NDArray[np.int32], evaluation: Evaluation) -> None:
+    """A node about which a plugin answers with an error, not a rejection, ends the attempt."""
+    for code in np.unique(codes).tolist():
+        status = evaluation.statuses[code]
+        if status is not None and status.is_error:
+            raise PluginFailure(as_step_failure(status))
 
 
 def _nothing_left(narrowed_by: list[str]) -> Status:

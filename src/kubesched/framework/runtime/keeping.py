@@ -16,8 +16,9 @@ from kubesched.framework.status import Status
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_info import PodInfo
 
-#: Bounds on the memory: array cells over all evaluations, and evaluations in any case.
-_CELLS_MAX = 16_000_000
+#: Bounds on what is kept: bytes in all (some, and more for each node), and evaluations in any case.
+_BYTES_MIN = 64 << 20
+_BYTES_PER_NODE = 8 << 10
 _COUNT_MIN = 8
 _COUNT_MAX = 512
 
@@ -79,8 +80,8 @@ class KeptEvaluations:
         if not self.enabled:
             return
         self._kept[self._signature(pod_info)] = evaluation
-        width = max(1, self._state.nodes.row_count) * (len(self._filters) + 2 * len(self._scores) + 2)
-        count_max = min(_COUNT_MAX, max(_COUNT_MIN, _CELLS_MAX // width))
+        budget = _BYTES_MIN + _BYTES_PER_NODE * self._state.nodes.row_count
+        count_max = min(_COUNT_MAX, max(_COUNT_MIN, budget // max(1, evaluation.size_bytes)))
         while len(self._kept) > count_max:
             self._kept.popitem(last=False)
 

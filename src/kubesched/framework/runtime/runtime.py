@@ -16,15 +16,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 from kubesched.api.core import Pod
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.results import Diagnosis, PostFilterResult
+from kubesched.framework.results import Diagnosis, PostFilterPreview, PostFilterResult
 from kubesched.framework.runtime.calling import call, call_async
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.filtering import Filtering, Fits
@@ -111,30 +111,28 @@ class Runtime:
 
     async def post_filter(self, state: CycleState, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
         """The result and what the plugins said; the status is Success, Unschedulable(AndUnresolvable) or Error."""
-        result: PostFilterResult | None = None
-        reasons: list[str] = []
-        rejected_by = ""
+        answers: _PostFilterAnswers[PostFilterResult] = _PostFilterAnswers()
         for plugin in self.plugins.post_filter:
-            answer: Any = await call_async(
-                plugin,
-                "PostFilter",
-                plugin.post_filter,
-                state,
-                state.pod_info.pod,
-                diagnosis,
-            )
+            pod = state.pod_info.pod
+            answer: Any = await call_async(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
             said, status = (None, answer) if isinstance(answer, Status) else answer or (None, None)
-            if status is None or status.code is Code.SUCCESS:
-                return said, status or Status(Code.SUCCESS)
-            status = status.of(plugin.name)
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return said, status
-            if not status.is_rejected:
-                return None, status
-            result = said if said is not None and said.nominated_node is not None else result
-            reasons += status.reasons
-            rejected_by = rejected_by or plugin.name
-        return result, Status(Code.UNSCHEDULABLE, *reasons, plugin=rejected_by)
+            if answers.end_with(plugin, said, status, counts=said is not None and said.nominated_node is not None):
+                break
+        return answers.result, answers.status
+
+    def post_filter_preview(self, state: CycleState, diagnosis: Diagnosis) -> PostFilterPreview:
+        """What `post_filter` would come to. Plugins that cannot tell without doing it are passed over."""
+        answers: _PostFilterAnswers[PostFilterPreview] = _PostFilterAnswers()
+        for plugin in self.plugins.post_filter:
+            if not hasattr(plugin, "post_filter_preview"):
+                continue
+            pod = state.pod_info.pod
+            said: Any = call(plugin, "PostFilter", plugin.post_filter_preview, state, pod, diagnosis)
+            if isinstance(said, Status):
+                said = PostFilterPreview(said)
+            if answers.end_with(plugin, said, said.status, counts=bool(said.candidates or said.rejected)):
+                break
+        return replace(answers.result or PostFilterPreview(answers.status), status=answers.status)
 
     def totals(self, state: CycleState, fits: Fits) -> Ints:
         """PreScore, Score, normalise, weigh; raises PluginFailure."""
@@ -268,6 +266,34 @@ class Runtime:
             if status is not None and status.code is not Code.SUCCESS:
                 return _rejected_or_error(plugin, f'running PreBind plugin "{plugin.name}"', status)
         return None
+
+
+R = TypeVar("R")
+
+
+class _PostFilterAnswers(Generic[R]):
+    """How the answers of several PostFilter plugins come together."""
+
+    def __init__(self) -> None:
+        self.result: R | None = None
+        self.status = Status(Code.UNSCHEDULABLE)
+
+    def end_with(self, plugin: Plugin, said: R | None, status: Status | None, *, counts: bool) -> bool:
+        """Take one plugin's answer; True when it is the last word. `counts`: `said` is worth keeping beside others."""
+        if status is None or status.is_success:
+            self.result, self.status = said, status or Status(Code.SUCCESS)
+            return True
+        if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            self.result, self.status = said, status.of(plugin.name)
+            return True
+        if not status.is_rejected:
+            self.result, self.status = None, status.of(plugin.name)
+            return True
+        if counts:
+            self.result = said
+        reasons = self.status.reasons + status.reasons
+        self.status = Status(Code.UNSCHEDULABLE, *reasons, plugin=self.status.plugin or plugin.name)
+        return False
 
 
 def _rejected_or_error(plugin: Plugin, context: str, status: Status) -> Status:

@@ -1,0 +1,1 @@
+"""Measurements that print ratios. CPU seconds, never wall time: machines are noisy."""

@@ -1,0 +1,430 @@
+"""`PodCounts`: per node, how many pods a selector matches and how many have some affinity term, kept up to date.
+
+Pods that no selector can tell apart form a class: same namespace, labels and terms, and either terminating or not. A
+tally is a column of counts, one entry per row of the node table, fed by the classes that it counts. So placing a pod
+costs a look for its class and one addition per tally of that class, and a tally that is asked for the first time is
+summed up over classes, not over pods.
+
+Tallies that were not asked for in a while are dropped. Classes and terms cover all placed pods, also those of nodes
+without Node object, which appear in no tally.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+
+from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, NamespaceScope, affinity_terms, has_terms
+
+if TYPE_CHECKING:
+    from kubesched.api.selectors import LabelMatcher
+    from kubesched.state.node_info import NodeInfo
+    from kubesched.state.node_table import Ints
+    from kubesched.state.objects import ObjectIndex
+    from kubesched.state.pod_info import PodInfo
+
+#: (namespace, labels, terminating, terms); labels and terms encoded.
+ClassKey: TypeAlias = tuple[str, bytes, bool, bytes]
+
+#: Bounds on the memory: array cells over all tallies, and tallies in any case.
+_CELLS_MAX = 16_000_000
+_TALLIES_MIN = 64
+
+#: Remembered answers of `terms_about`.
+_REMEMBERED_MAX = 4096
+
+_NO_LABELS: Mapping[str, str] = {}
+_encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+
+
+class TermKind(Enum):
+    """What a placed pod's term means for a new pod that it matches."""
+
+    #: Required anti-affinity: the new pod must not come to the same domain.
+    REPELS = "repels"
+    #: Required affinity: the new pod is welcome there (`hardPodAffinityWeight`).
+    NEEDS = "needs"
+    #: Preferred affinity, or anti-affinity with a negative weight.
+    PREFERS = "prefers"
+
+
+@dataclass(frozen=True, slots=True)
+class PodMatch:
+    """Which pods to count: those that all `terms` match. Terminating ones only if `terminating`."""
+
+    terms: tuple[tuple[NamespaceScope, LabelMatcher], ...]
+    terminating: bool = True
+
+
+class PodClass:
+    """Pods that no selector can tell apart."""
+
+    __slots__ = ("key", "labels", "namespace", "nodes", "tallies", "terminating", "terms")
+
+    def __init__(self, key: ClassKey, pod: PodInfo) -> None:
+        self.key = key
+        self.namespace = pod.pod.metadata.namespace
+        self.labels = pod.pod.metadata.labels
+        self.terminating = key[2]
+        #: How many of them are on each node.
+        self.nodes: dict[NodeInfo, int] = {}
+        #: The terms that each of them has.
+        self.terms: tuple[PlacedTerm, ...] = ()
+        #: The tallies that count them.
+        self.tallies: list[Tally] = []
+
+
+class Tally:
+    """`counts[row]`: pods of certain classes on each node. Entries from the table's `row_count` on mean nothing."""
+
+    __slots__ = ("classes", "counts")
+
+    def __init__(self, capacity: int) -> None:
+        self.counts: Ints = np.zeros(capacity, dtype=np.int64)
+        self.classes: list[PodClass] = []
+
+    def include(self, pods: PodClass) -> None:
+        self.classes.append(pods)
+        pods.tallies.append(self)
+        counts = self.counts
+        for info, count in pods.nodes.items():
+            if info.row >= 0:
+                counts[info.row] += count
+
+    def close(self) -> None:
+        for pods in self.classes:
+            pods.tallies.remove(self)
+        self.classes = []
+
+
+class PlacedTerm:
+    """A term that placed pods have, with the classes of those pods. Equal terms of different pods are one.
+
+    `weight` is the sum over equal terms of one pod, negative for preferred anti-affinity.
+    """
+
+    __slots__ = ("classes", "kind", "term")
+
+    def __init__(self, kind: TermKind, term: AffinityTerm) -> None:
+        self.kind = kind
+        self.term = term
+        self.classes: dict[ClassKey, PodClass] = {}
+
+    def holders(self) -> Iterator[tuple[NodeInfo, PodInfo]]:
+        """The pods that have the term, with their nodes."""
+        for pods in self.classes.values():
+            for info in pods.nodes:
+                for pod in info.pods.values():
+                    if class_key(pod) == pods.key:
+                        yield info, pod
+
+
+class PodCounts:
+    def __init__(self, capacity: int, objects: ObjectIndex | None) -> None:
+        self._capacity = capacity
+        self._objects = objects
+        self._namespaces_version = self._version_of_namespaces()
+        self._classes: dict[ClassKey, PodClass] = {}
+        self._classes_in: dict[str, dict[ClassKey, PodClass]] = {}
+        self._tallies: OrderedDict[PodMatch | PlacedTerm, Tally] = OrderedDict()
+        self._matches: _ByLabel[PodMatch] = _ByLabel()
+        self._terms: dict[tuple[TermKind, AffinityTerm], PlacedTerm] = {}
+        self._terms_by_label: _ByLabel[PlacedTerm] = _ByLabel()
+        self._remembered: dict[tuple[str, bytes], tuple[PlacedTerm, ...]] = {}
+
+    # -- reading
+
+    def tally(self, match: PodMatch) -> Tally:
+        """The pods that `match` matches, per row. Good until the next change of the table, then ask again."""
+        self._follow_namespaces()
+        tally = self._tallies.get(match)
+        if tally is not None:
+            self._tallies.move_to_end(match)
+            return tally
+        tally = self._open(match)
+        self._matches.add(match.terms[0][1], match)
+        for pods in self._classes_within(match.terms[0][0]):
+            if self._is_counted(pods, match):
+                tally.include(pods)
+        return tally
+
+    def tally_of(self, term: PlacedTerm) -> Tally:
+        """The pods that have the term, per row. Good until the next change of the table, then ask again."""
+        tally = self._tallies.get(term)
+        if tally is not None:
+            self._tallies.move_to_end(term)
+            return tally
+        tally = self._open(term)
+        for pods in term.classes.values():
+            tally.include(pods)
+        return tally
+
+    def terms_about(self, pod: PodInfo) -> tuple[PlacedTerm, ...]:
+        """The terms of placed pods that match this pod."""
+        self._follow_namespaces()
+        if not self._terms:
+            return ()
+        key = class_key(pod)[:2]
+        known = self._remembered.get(key)
+        if known is None:
+            if len(self._remembered) >= _REMEMBERED_MAX:
+                self._remembered.clear()
+            metadata = pod.pod.metadata
+            known = self._remembered[key] = tuple(
+                placed
+                for placed in self._terms_by_label.candidates(metadata.labels)
+                if placed.term.matches(metadata.namespace, metadata.labels, self.namespace_labels)
+            )
+        return known
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        """Empty for a namespace that we know no object of."""
+        found = self._objects.get("Namespace", name) if self._objects is not None else None
+        return found.metadata.labels if found is not None else _NO_LABELS
+
+    # -- changes, told by the node table
+
+    def place(self, pod: PodInfo, info: NodeInfo) -> None:
+        key = class_key(pod)
+        pods = self._classes.get(key)
+        if pods is None:
+            pods = self._open_class(key, pod)
+        pod.class_key = pods.key
+        pods.nodes[info] = pods.nodes.get(info, 0) + 1
+        row = info.row
+        if row >= 0:
+            for tally in pods.tallies:
+                tally.counts[row] += 1
+
+    def displace(self, pod: PodInfo, info: NodeInfo) -> None:
+        pods = self._classes[class_key(pod)]
+        left = pods.nodes[info] - 1
+        if left:
+            pods.nodes[info] = left
+        else:
+            del pods.nodes[info]
+        row = info.row
+        if row >= 0:
+            for tally in pods.tallies:
+                tally.counts[row] -= 1
+        if not pods.nodes:
+            self._close_class(pods)
+
+    def swap(self, old: PodInfo, new: PodInfo, info: NodeInfo) -> None:
+        if class_key(old) == class_key(new):
+            new.class_key = old.class_key
+        else:
+            self.displace(old, info)
+            self.place(new, info)
+
+    def open_row(self, info: NodeInfo) -> None:
+        """The node has got a row; its pods may be known for longer."""
+        row = info.row
+        for tally in self._tallies.values():
+            tally.counts[row] = 0
+        for pod in info.pods.values():
+            for tally in self._classes[class_key(pod)].tallies:
+                tally.counts[row] += 1
+
+    def columns(self) -> Iterator[Ints]:
+        """All counts, to move rows in."""
+        return (tally.counts for tally in self._tallies.values())
+
+    def grow(self, capacity: int) -> None:
+        self._capacity = capacity
+        for tally in self._tallies.values():
+            larger = np.zeros(capacity, dtype=np.int64)
+            larger[: len(tally.counts)] = tally.counts
+            tally.counts = larger
+
+    # -- the self-check
+
+    def findings(self, infos: Iterable[NodeInfo]) -> list[str]:
+        """Where the tallies differ from a count of the pods of `infos`, all nodes of the table."""
+        self._follow_namespaces()
+        infos = list(infos)
+        findings = []
+        for key, tally in self._tallies.items():
+            for info in infos:
+                if info.row < 0:
+                    continue
+                have, want = int(tally.counts[info.row]), sum(self._recount(key, pod) for pod in info.pods.values())
+                if have != want:
+                    findings.append(f"node {info.name}: tally of {key} is {have}, recount {want}")
+        counted = sum(count for pods in self._classes.values() for count in pods.nodes.values())
+        present = sum(len(info.pods) for info in infos)
+        if counted != present:
+            findings.append(f"classes hold {counted} pods, nodes {present}")
+        wanted_terms = {
+            (kind, term) for info in infos for pod in info.pods.values() for kind, term in _terms_of(pod)
+        }
+        if self._terms.keys() != wanted_terms:
+            findings.append(f"{len(self._terms)} terms of placed pods are indexed, recount {len(wanted_terms)}")
+        return findings
+
+    def _recount(self, key: PodMatch | PlacedTerm, pod: PodInfo) -> bool:
+        metadata = pod.pod.metadata
+        if isinstance(key, PlacedTerm):
+            return (key.kind, key.term) in _terms_of(pod)
+        if metadata.deletion_timestamp is not None and not key.terminating:
+            return False
+        return all(
+            scope.contains(metadata.namespace, self.namespace_labels) and selector.matches(metadata.labels)
+            for scope, selector in key.terms
+        )
+
+    # -- classes
+
+    def _open_class(self, key: ClassKey, pod: PodInfo) -> PodClass:
+        pods = self._classes[key] = PodClass(key, pod)
+        self._classes_in.setdefault(pods.namespace, {})[key] = pods
+        for match in self._matches.candidates(pods.labels):
+            if self._is_counted(pods, match):
+                self._tallies[match].include(pods)
+        terms = []
+        for kind, term in _terms_of(pod):
+            placed = self._terms.get((kind, term))
+            if placed is None:
+                placed = self._terms[kind, term] = PlacedTerm(kind, term)
+                self._terms_by_label.add(term.selector, placed)
+                self._remembered.clear()
+            placed.classes[key] = pods
+            terms.append(placed)
+            tally = self._tallies.get(placed)
+            if tally is not None:
+                tally.include(pods)
+        pods.terms = tuple(terms)
+        return pods
+
+    def _close_class(self, pods: PodClass) -> None:
+        del self._classes[pods.key]
+        siblings = self._classes_in[pods.namespace]
+        del siblings[pods.key]
+        if not siblings:
+            del self._classes_in[pods.namespace]
+        for tally in pods.tallies:
+            tally.classes.remove(pods)
+        for placed in pods.terms:
+            del placed.classes[pods.key]
+            if not placed.classes:
+                del self._terms[placed.kind, placed.term]
+                self._terms_by_label.remove(placed.term.selector, placed)
+                self._tallies.pop(placed, None)
+                self._remembered.clear()
+
+    def _classes_within(self, scope: NamespaceScope) -> Iterable[PodClass]:
+        if scope.selector.is_nothing:
+            return (pods for name in scope.names for pods in self._classes_in.get(name, {}).values())
+        return self._classes.values()
+
+    def _is_counted(self, pods: PodClass, match: PodMatch) -> bool:
+        if pods.terminating and not match.terminating:
+            return False
+        for scope, selector in match.terms:
+            if not scope.contains(pods.namespace, self.namespace_labels) or not selector.matches(pods.labels):
+                return False
+        return True
+
+    # -- tallies
+
+    def _open(self, key: PodMatch | PlacedTerm) -> Tally:
+        count_max = max(_TALLIES_MIN, _CELLS_MAX // self._capacity)
+        while len(self._tallies) >= count_max:
+            self._drop(next(iter(self._tallies)))
+        tally = self._tallies[key] = Tally(self._capacity)
+        return tally
+
+    def _drop(self, key: PodMatch | PlacedTerm) -> None:
+        self._tallies.pop(key).close()
+        if isinstance(key, PodMatch):
+            self._matches.remove(key.terms[0][1], key)
+
+    # -- namespaces
+
+    def _follow_namespaces(self) -> None:
+        """After a change of namespaces, forget what was derived from their labels."""
+        version = self._version_of_namespaces()
+        if version == self._namespaces_version:
+            return
+        self._namespaces_version = version
+        self._remembered.clear()
+        for key in list(self._tallies):
+            if isinstance(key, PodMatch) and any(scope.reads_labels for scope, _ in key.terms):
+                self._drop(key)
+
+    def _version_of_namespaces(self) -> int:
+        return self._objects.version("Namespace") if self._objects is not None else 0
+
+
+def class_key(pod: PodInfo) -> ClassKey:
+    """Pods with equal keys are of one class. (Others may look the same: the order of labels counts, which is no harm.)"""
+    key = pod.class_key
+    if key is None:
+        metadata, spec = pod.pod.metadata, pod.pod.spec
+        terms = b""
+        if has_terms(pod.pod):
+            assert spec.affinity is not None
+            terms = _encode((spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity))
+        key = (metadata.namespace, _encode(metadata.labels), metadata.deletion_timestamp is not None, terms)
+        pod.class_key = key
+    return key
+
+
+def _terms_of(pod: PodInfo) -> list[tuple[TermKind, AffinityTerm]]:
+    """The terms that matter to other pods, equal ones once with their weights added."""
+    terms = affinity_terms(pod.pod)
+    if terms is NO_TERMS:
+        return []
+    weights: dict[tuple[TermKind, AffinityTerm], int] = {}
+    for kind, sign, listed in (
+        (TermKind.REPELS, 1, terms.required_anti),
+        (TermKind.NEEDS, 1, terms.required),
+        (TermKind.PREFERS, 1, terms.preferred),
+        (TermKind.PREFERS, -1, terms.preferred_anti),
+    ):
+        for term in listed:
+            # Attraction and repulsion stay apart: even where they cancel out, the pod has a say.
+            key = (kind, AffinityTerm(term.topology_key, term.scope, term.selector, sign))
+            weights[key] = weights.get(key, 0) + term.weight
+    return [
+        (kind, AffinityTerm(term.topology_key, term.scope, term.selector, term.weight * weight))
+        for (kind, term), weight in weights.items()
+    ]
+
+
+I = TypeVar("I")  # noqa: E741
+
+
+class _ByLabel(Generic[I]):
+    """Items by a label that their selector demands, so that a set of labels finds the few that may match it."""
+
+    __slots__ = ("_anywhere", "_by_label")
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[I, None]] = {}
+        self._anywhere: dict[I, None] = {}
+
+    def add(self, selector: LabelMatcher, item: I) -> None:
+        self._bucket(selector)[item] = None
+
+    def remove(self, selector: LabelMatcher, item: I) -> None:
+        del self._bucket(selector)[item]
+
+    def candidates(self, labels: Mapping[str, str]) -> Iterator[I]:
+        yield from self._anywhere
+        for pair in labels.items():
+            bucket = self._by_label.get(pair)
+            if bucket:
+                yield from bucket
+
+    def _bucket(self, selector: LabelMatcher) -> dict[I, None]:
+        for requirement in selector.requirements or ():
+            if requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
+                return self._by_label.setdefault((requirement.key, requirement.values[0]), {})
+        return self._anywhere
