@@ -295,6 +295,8 @@ class PodBuilder(Builder[core.Pod]):
         return self._spec(priority=priority)
 
     def priority_class(self, name: str) -> Self:
+        """The number is left to whoever admits the pod; `priority` called afterwards sets it all the same."""
+        self._in("spec").pop("priority", None)
         return self._spec(priorityClassName=name)
 
     def preemption_policy(self, policy: str) -> Self:

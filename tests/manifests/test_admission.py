@@ -109,7 +109,6 @@ class TestPriority:
 
     def test_a_class_that_is_not_there(self):
         documents = read(make_pod("web").priority_class("missing").dict())
-        del documents[0].manifest["spec"]["priority"]
         with pytest.raises(ManifestError) as failure:
             Admission.of(documents).admit(documents[0])
         assert str(failure.value) == (
@@ -216,7 +215,7 @@ class TestAdmission:
     def test_a_pod_gets_everything_at_once(self):
         pod = make_pod("web").label("hash", "1").limits(cpu="1").spread(ZONE, {}, match_label_keys=["hash"])
         manifest = pod.priority_class("high").dict()
-        del manifest["spec"]["priority"], manifest["metadata"]["uid"]
+        del manifest["metadata"]["uid"]
         documents = read([HIGH.dict(), manifest])
         before = copy.deepcopy(manifest)
         admitted = Admission.of(documents).admit(documents[1])
