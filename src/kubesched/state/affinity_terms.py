@@ -104,10 +104,11 @@ def has_terms(pod: Pod) -> bool:
     return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
 
 
-def _compiled(term: PodAffinityTerm | WeightedPodAffinityTerm, namespace: str) -> AffinityTerm:
-    weight = 1
-    if isinstance(term, WeightedPodAffinityTerm):
-        term, weight = term.pod_affinity_term, term.weight
+def _compiled(given: PodAffinityTerm | WeightedPodAffinityTerm, namespace: str) -> AffinityTerm:
+    term, weight = given, 1
+    if isinstance(given, WeightedPodAffinityTerm):
+        term, weight = given.pod_affinity_term, given.weight
+    assert isinstance(term, PodAffinityTerm)
     selector = compile_label_selector(term.label_selector)
     over_namespaces = compile_label_selector(term.namespace_selector)
     names = frozenset(term.namespaces)

@@ -46,8 +46,8 @@ class Placement:
 
 class ClusterState:
     def __init__(self) -> None:
-        self.nodes = NodeTable()
         self.objects = ObjectIndex()
+        self.nodes = NodeTable(self.objects)
         self.nominator = Nominator()
         #: By pod UID.
         self.placements: dict[str, Placement] = {}

@@ -37,6 +37,7 @@ def check_table(table: NodeTable) -> list[str]:
             findings += _check_row(table, info)
         elif not info.pods:
             findings.append(f"node {info.name} is kept without Node and without pods")
+    findings += table.pod_counts.findings(table.by_name.values())
     for (protocol, port), users in table._port_users.items():
         for info in users.values():
             if not any(used.protocol == protocol and used.port == port for used in info.port_counts):

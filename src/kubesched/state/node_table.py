@@ -20,6 +20,8 @@ from kubesched.state import aspects
 from kubesched.state.interning import Interner
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
+from kubesched.state.objects import ObjectIndex
+from kubesched.state.pod_counts import PodCounts, PodMatch
 from kubesched.state.pod_info import PodInfo
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -34,6 +36,7 @@ TaintKey: TypeAlias = tuple[str, str, str]
 AMOUNT_MAX = (1 << 62) - 1
 _ALLOCATABLE_MAX = AMOUNT_MAX - 1
 _ROWS_MIN = 64
+_TOPOLOGY = aspects.LABELS | aspects.TAINTS | aspects.MEMBERSHIP
 
 
 class NodeSet:
@@ -102,7 +105,8 @@ class Image:
 class NodeTable:
     """Columns are arrays with room to spare: always index them with a NodeSet's `index`, never whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: ObjectIndex | None = None) -> None:
+        """`objects` holds the namespaces whose labels some selectors read."""
         self.row_count = 0
         self.infos: list[NodeInfo] = []
         #: Every node by name, also those that only pods speak of (row -1).
@@ -110,6 +114,8 @@ class NodeTable:
         self.journal = Journal()
         #: Grows when nodes come, go or change their zone: what depends on the set of nodes keys its memory on it.
         self.membership_version = 0
+        #: Grows with every change of some node's labels or taints, and of the set of nodes.
+        self.topology_version = 0
 
         self.taint_sets: Interner[tuple[TaintKey, ...]] = Interner()
         self.images: dict[str, Image] = {}
@@ -122,6 +128,7 @@ class NodeTable:
         self._labels: dict[str, LabelColumn] = {}
         self._image_rows: dict[str, tuple[int, int, NDArray[np.intp]]] = {}
         self._port_users: dict[tuple[str, int], dict[str, NodeInfo]] = {}
+        self._pod_counts: PodCounts | None = PodCounts(_ROWS_MIN, objects)
         self._parent: NodeTable | None = None
         self._parent_rows: NDArray[np.intp] | None = None
 
@@ -171,6 +178,22 @@ class NodeTable:
         self._image_rows[name] = (self.images_version, self.membership_version, rows)
         return rows
 
+    @property
+    def pod_counts(self) -> PodCounts:
+        """Counts of pods by selector. A hypothetical table has none: PreFilter's data follows what is tried there."""
+        assert self._pod_counts is not None, "a hypothetical table keeps no counts of pods"
+        return self._pod_counts
+
+    def pods_matching(self, match: PodMatch) -> Ints:
+        """Per row the number of pods that `match` counts. Good until the next change of the table."""
+        if self._pod_counts is not None:
+            return self._pod_counts.tally(match).counts
+        assert self._parent is not None
+        counts = self._parent.pod_counts
+        return np.array(
+            [sum(counts.matches(match, pod) for pod in info.pods.values()) for info in self.infos], dtype=np.int64
+        )
+
     def port_users(self, protocol: str, port: int) -> list[NodeInfo]:
         """The nodes where some pod uses the port, on whichever address."""
         return list(self._port_users.get((protocol, port), {}).values())
@@ -194,6 +217,8 @@ class NodeTable:
         if changed:
             self._write_row(info, changed, old)
             self.journal.note(info.row, changed)
+        if changed & _TOPOLOGY:
+            self.topology_version += 1
         return old, changed
 
     def remove_node(self, name: str) -> Node | None:
@@ -217,6 +242,7 @@ class NodeTable:
         if not info.pods:
             del self.by_name[name]
         self.membership_version += 1
+        self.topology_version += 1
         self.journal.note(last, aspects.ALL)
         return old
 
@@ -229,6 +255,8 @@ class NodeTable:
         info.add_pod(pod)
         for port in pod.host_ports:
             self._port_users.setdefault((port.protocol, port.port), {})[node_name] = info
+        if self._pod_counts is not None:
+            self._pod_counts.place(pod, info)
         self._pods_changed(info, pod)
 
     def displace(self, uid: str, node_name: str) -> PodInfo:
@@ -240,6 +268,8 @@ class NodeTable:
                 del users[node_name]
                 if not users:
                     del self._port_users[port.protocol, port.port]
+        if self._pod_counts is not None:
+            self._pod_counts.displace(pod, info)
         self._pods_changed(info, pod)
         if info.row < 0 and not info.pods:
             del self.by_name[node_name]
@@ -248,6 +278,8 @@ class NodeTable:
     def swap(self, pod: PodInfo, node_name: str, changed: int) -> None:
         """Take a newer version of a pod that takes the same from its node; `changed` is PODS or nothing."""
         info = self.by_name[node_name]
+        if self._pod_counts is not None:
+            self._pod_counts.swap(info.pods[pod.uid], pod, info)
         info.pods[pod.uid] = pod
         if changed and info.row >= 0:
             self.journal.note(info.row, changed)
@@ -282,7 +314,8 @@ class NodeTable:
             info.row = position
         twin.by_name = {info.name: info for info in twin.infos}
         twin.journal = Journal()
-        twin.membership_version = 0
+        twin.membership_version = twin.topology_version = 0
+        twin._pod_counts = None
         twin.taint_sets, twin.images, twin.images_version = self.taint_sets, self.images, 0
         twin._allocatable = {name: column[index] for name, column in self._allocatable.items()}
         twin._requested = {name: column[index] for name, column in self._requested.items()}
@@ -318,6 +351,8 @@ class NodeTable:
         self.nonzero_cpu_milli[row] = min(info.nonzero_cpu_milli, AMOUNT_MAX)
         self.nonzero_memory_bytes[row] = min(info.nonzero_memory_bytes, AMOUNT_MAX)
         self.pod_count[row] = len(info.pods)
+        if self._pod_counts is not None:
+            self._pod_counts.open_row(info)
 
     def _write_row(self, info: NodeInfo, changed: int, old: Node | None) -> None:
         """Bring the columns fed by the Node object up to date; those fed by pods are `_pods_changed`'s."""
@@ -347,6 +382,8 @@ class NodeTable:
         yield from self._allocatable.values()
         yield from self._requested.values()
         yield from (label.codes for label in self._labels.values())
+        if self._pod_counts is not None:
+            yield from self._pod_counts.columns()
         yield self.nonzero_cpu_milli
         yield self.nonzero_memory_bytes
         yield self.pod_count
@@ -374,6 +411,8 @@ class NodeTable:
             "taint_set",
         ):
             setattr(self, name, grown(getattr(self, name)))
+        if self._pod_counts is not None:
+            self._pod_counts.grow(capacity)
         self._capacity = capacity
 
     def _resource(self, columns: dict[str, Ints], resource: str) -> Ints:

@@ -87,10 +87,10 @@ class Tally:
 
     def __init__(self, capacity: int) -> None:
         self.counts: Ints = np.zeros(capacity, dtype=np.int64)
-        self.classes: list[PodClass] = []
+        self.classes: dict[PodClass, None] = {}
 
     def include(self, pods: PodClass) -> None:
-        self.classes.append(pods)
+        self.classes[pods] = None
         pods.tallies.append(self)
         counts = self.counts
         for info, count in pods.nodes.items():
@@ -100,7 +100,7 @@ class Tally:
     def close(self) -> None:
         for pods in self.classes:
             pods.tallies.remove(self)
-        self.classes = []
+        self.classes = {}
 
 
 class PlacedTerm:
@@ -150,7 +150,7 @@ class PodCounts:
         tally = self._open(match)
         self._matches.add(match.terms[0][1], match)
         for pods in self._classes_within(match.terms[0][0]):
-            if self._is_counted(pods, match):
+            if self._counts(match, pods.namespace, pods.labels, terminating=pods.terminating):
                 tally.include(pods)
         return tally
 
@@ -182,6 +182,12 @@ class PodCounts:
                 if placed.term.matches(metadata.namespace, metadata.labels, self.namespace_labels)
             )
         return known
+
+    def matches(self, match: PodMatch, pod: PodInfo) -> bool:
+        """Whether `match` counts the pod."""
+        metadata = pod.pod.metadata
+        terminating = metadata.deletion_timestamp is not None
+        return self._counts(match, metadata.namespace, metadata.labels, terminating=terminating)
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """Empty for a namespace that we know no object of."""
@@ -261,23 +267,15 @@ class PodCounts:
         present = sum(len(info.pods) for info in infos)
         if counted != present:
             findings.append(f"classes hold {counted} pods, nodes {present}")
-        wanted_terms = {
-            (kind, term) for info in infos for pod in info.pods.values() for kind, term in _terms_of(pod)
-        }
+        wanted_terms = {(kind, term) for info in infos for pod in info.pods.values() for kind, term in _terms_of(pod)}
         if self._terms.keys() != wanted_terms:
             findings.append(f"{len(self._terms)} terms of placed pods are indexed, recount {len(wanted_terms)}")
         return findings
 
     def _recount(self, key: PodMatch | PlacedTerm, pod: PodInfo) -> bool:
-        metadata = pod.pod.metadata
         if isinstance(key, PlacedTerm):
             return (key.kind, key.term) in _terms_of(pod)
-        if metadata.deletion_timestamp is not None and not key.terminating:
-            return False
-        return all(
-            scope.contains(metadata.namespace, self.namespace_labels) and selector.matches(metadata.labels)
-            for scope, selector in key.terms
-        )
+        return self.matches(key, pod)
 
     # -- classes
 
@@ -285,7 +283,7 @@ class PodCounts:
         pods = self._classes[key] = PodClass(key, pod)
         self._classes_in.setdefault(pods.namespace, {})[key] = pods
         for match in self._matches.candidates(pods.labels):
-            if self._is_counted(pods, match):
+            if self._counts(match, pods.namespace, pods.labels, terminating=pods.terminating):
                 self._tallies[match].include(pods)
         terms = []
         for kind, term in _terms_of(pod):
@@ -309,7 +307,7 @@ class PodCounts:
         if not siblings:
             del self._classes_in[pods.namespace]
         for tally in pods.tallies:
-            tally.classes.remove(pods)
+            del tally.classes[pods]
         for placed in pods.terms:
             del placed.classes[pods.key]
             if not placed.classes:
@@ -323,11 +321,11 @@ class PodCounts:
             return (pods for name in scope.names for pods in self._classes_in.get(name, {}).values())
         return self._classes.values()
 
-    def _is_counted(self, pods: PodClass, match: PodMatch) -> bool:
-        if pods.terminating and not match.terminating:
+    def _counts(self, match: PodMatch, namespace: str, labels: Mapping[str, str], *, terminating: bool) -> bool:
+        if terminating and not match.terminating:
             return False
         for scope, selector in match.terms:
-            if not scope.contains(pods.namespace, self.namespace_labels) or not selector.matches(pods.labels):
+            if not scope.contains(namespace, self.namespace_labels) or not selector.matches(labels):
                 return False
         return True
 
@@ -363,7 +361,7 @@ class PodCounts:
 
 
 def class_key(pod: PodInfo) -> ClassKey:
-    """Pods with equal keys are of one class. (Others may look the same: the order of labels counts, which is no harm.)"""
+    """Pods with equal keys are of one class. The order of labels counts, which may make two classes out of one."""
     key = pod.class_key
     if key is None:
         metadata, spec = pod.pod.metadata, pod.pod.spec
@@ -411,10 +409,16 @@ class _ByLabel(Generic[I]):
         self._anywhere: dict[I, None] = {}
 
     def add(self, selector: LabelMatcher, item: I) -> None:
-        self._bucket(selector)[item] = None
+        pair = _demanded(selector)
+        bucket = self._anywhere if pair is None else self._by_label.setdefault(pair, {})
+        bucket[item] = None
 
     def remove(self, selector: LabelMatcher, item: I) -> None:
-        del self._bucket(selector)[item]
+        pair = _demanded(selector)
+        bucket = self._anywhere if pair is None else self._by_label[pair]
+        del bucket[item]
+        if pair is not None and not bucket:
+            del self._by_label[pair]
 
     def candidates(self, labels: Mapping[str, str]) -> Iterator[I]:
         yield from self._anywhere
@@ -423,8 +427,10 @@ class _ByLabel(Generic[I]):
             if bucket:
                 yield from bucket
 
-    def _bucket(self, selector: LabelMatcher) -> dict[I, None]:
-        for requirement in selector.requirements or ():
-            if requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
-                return self._by_label.setdefault((requirement.key, requirement.values[0]), {})
-        return self._anywhere
+
+def _demanded(selector: LabelMatcher) -> tuple[str, str] | None:
+    """Some label that whatever the selector matches must have."""
+    for requirement in selector.requirements or ():
+        if requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
+            return requirement.key, requirement.values[0]
+    return None

@@ -23,6 +23,7 @@ class PodInfo:
 
     __slots__ = (
         "_requests",
+        "class_key",
         "host_ports",
         "nonzero_cpu_milli",
         "nonzero_memory_bytes",
@@ -36,6 +37,8 @@ class PodInfo:
         self.placed_requests, self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.node_share(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(pod)
         self._requests: dict[str, int] | None = None
+        #: What `pod_counts` tells pods apart by, filled there.
+        self.class_key: tuple[str, bytes, bool, bytes] | None = None
         #: Scheduling signature per profile, filled by the framework.
         self.signatures: dict[str, tuple[Hashable, ...]] | None = None
 
