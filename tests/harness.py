@@ -14,8 +14,9 @@ from kubesched.api import kinds
 from kubesched.api.changes import Delete, Upsert
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.meta import Condition, Object
-from kubesched.app.plugin_loading import enable_everywhere, merged
+from kubesched.app.plugin_loading import merged
 from kubesched.clock import Chance, ManualClock
+from kubesched.config import enable_everywhere
 from kubesched.framework import EventRecord, Plugin
 from kubesched.metrics import Metrics
 from kubesched.plugins.registry import IN_TREE

@@ -14,9 +14,6 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
-
-from kubesched.config import Configuration, Plugin, Profile
 from kubesched.framework.plugin import Plugin as PluginClass
 from kubesched.framework.runtime.build import PluginSetupError, check_plugin
 
@@ -38,30 +35,6 @@ def load_entry_points() -> dict[str, type[PluginClass]]:
         except Exception as error:
             raise PluginSetupError(f"{origin}: {type(error).__name__}: {error}") from error
     return _by_name(found)
-
-
-def enable_everywhere(config: Configuration, names: Iterable[str]) -> Configuration:
-    """Add these plugins to `multiPoint` of every profile, but for those that some profile speaks of already."""
-    spoken_of = set().union(*(_mentioned(profile) for profile in config.profiles))
-    extra = tuple(Plugin(name) for name in names if name not in spoken_of)
-    if not extra:
-        return config
-    profiles = []
-    for profile in config.profiles:
-        multi_point = profile.plugins.multi_point
-        multi_point = msgspec.structs.replace(multi_point, enabled=multi_point.enabled + extra)
-        plugins = msgspec.structs.replace(profile.plugins, multi_point=multi_point)
-        profiles.append(msgspec.structs.replace(profile, plugins=plugins))
-    return msgspec.structs.replace(config, profiles=tuple(profiles))
-
-
-def _mentioned(profile: Profile) -> set[str]:
-    disabled = {
-        plugin.name
-        for field in profile.plugins.__struct_fields__
-        for plugin in getattr(profile.plugins, field).disabled
-    }
-    return profile.plugins.names() | disabled
 
 
 def _by_name(found: Iterable[tuple[str, type[PluginClass]]]) -> dict[str, type[PluginClass]]:

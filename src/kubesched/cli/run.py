@@ -77,7 +77,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
     configuration = config.load(args.config, plugins=[plugin_info(plugin) for plugin in outside.values()], gates=gates)
     return RunOptions(
         live=LiveOptions(
-            config=plugin_loading.enable_everywhere(configuration, named),
+            config=config.enable_everywhere(configuration, named),
             registry=plugin_loading.merged(IN_TREE, outside),
             gates=gates,
             seed=args.seed,
