@@ -4,8 +4,8 @@
                                                          └─► what PostFilter would do when none does
 
 The plugins are the profile's own and are asked as a scheduling cycle asks them, with three differences: nothing ends
-early (each plugin is asked about each node, all nodes that fit are scored), nothing that is kept is used or changed, and
-PostFilter plugins are asked what they would do instead of doing it. The cluster state stays as it was.
+early (each plugin is asked about each node, all nodes that fit are scored), nothing that is kept is used or changed,
+and PostFilter plugins are asked what they would do instead of doing it. The cluster state stays as it was.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class _Attempt:
         self._pod: Pod = pod_info.pod
         self._is_placed = bool(pod_info.pod.spec.node_name)
         self._found = Explanation(pod_info.key, cluster.nodes.row_count)
+        self._narrowed_by: list[str] = []
+        self._narrowed_status: Status | None = None
 
     def explained(self) -> Explanation:
         found = self._found
@@ -73,7 +75,7 @@ class _Attempt:
             return
         by_plugin = self._by_plugin()
         found.filter_by_plugin = by_plugin
-        found.filter = self._first_rejections(by_plugin, outcome.node_names, self._narrowed_status)
+        found.filter = self._first_rejections(by_plugin, outcome.node_names)
         self._collect_details(by_plugin)
         broken = next((status for status in found.filter.values() if status is not None and status.is_error), None)
         if broken is not None:
@@ -123,16 +125,14 @@ class _Attempt:
             for _ in range(len(self._nodes)):
                 yield answer
 
-    def _first_rejections(
-        self, by_plugin: dict[str, Answers], node_names: frozenset[str] | None, elsewhere: Status | None
-    ) -> Answers:
+    def _first_rejections(self, by_plugin: dict[str, Answers], node_names: frozenset[str] | None) -> Answers:
         """Per node the first rejection in profile order. Where pods of equal or higher priority are nominated, the
         node must fit with them there, and without them."""
         first: Answers = {}
         crowded = self._crowded(node_names)
         for name in self._names(self._nodes):
             if node_names is not None and name not in node_names:
-                first[name] = elsewhere
+                first[name] = self._narrowed_status
                 continue
             said = (answers[name] for answers in by_plugin.values())
             status = crowded.get(name) or next((status for status in said if status is not None), None)
@@ -210,11 +210,8 @@ class _Attempt:
         """From whichever plugin would bind volumes; None when there is nothing to bind."""
         for plugin in self._runtime.plugins.filter:
             if hasattr(plugin, "planned_volumes") and plugin.name not in self._state.skip_filter:
-                planned = {
-                    node.name: call(plugin, "details", plugin.planned_volumes, self._state, self._pod, node)
-                    for node in nodes
-                }
-                if any(planned.values()):
+                planned = {node.name: plugin.planned_volumes(self._state, self._pod, node) for node in nodes}
+                if all(plan is not None for plan in planned.values()):
                     return planned
         return None
 
