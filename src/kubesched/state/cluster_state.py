@@ -19,6 +19,8 @@ import msgspec
 
 from kubesched.api.core import Node, Pod
 from kubesched.state import aspects
+from kubesched.state.assumed_volumes import AssumedVolumes
+from kubesched.state.claim_users import ClaimUsers
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_order import zones_in_turn
 from kubesched.state.node_table import NodeTable
@@ -48,6 +50,9 @@ class ClusterState:
     def __init__(self) -> None:
         self.objects = ObjectIndex()
         self.nodes = NodeTable(self.objects)
+        #: Volumes and claims with the bindings that are decided but not yet seen.
+        self.volumes = AssumedVolumes(self.objects)
+        self.claim_users = ClaimUsers(self.nodes)
         self.nominator = Nominator()
         #: By pod UID.
         self.placements: dict[str, Placement] = {}

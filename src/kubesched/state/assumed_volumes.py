@@ -1,0 +1,128 @@
+"""`AssumedVolumes`: volumes and claims as the watch shows them, with what the scheduler has decided laid over.
+
+A decision counts from the moment it is made: a volume promised to a claim is no longer free for the next pod, although
+the API server has not heard of it yet. It stands until the watch shows a newer version of the object (which then
+carries the decision or contradicts it), until the object is gone, or until it is taken back. An older version, such as
+a late event, does not undo it. One instance for all profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubesched.api.core import PersistentVolume, PersistentVolumeClaim
+from kubesched.state.objects import ObjectIndex, ObjectKey, key_of
+
+VOLUME: Final = "PersistentVolume"
+CLAIM: Final = "PersistentVolumeClaim"
+
+#: Older manifests name the class of a claim or volume here; it has precedence over the field.
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+class AssumedVolumes:
+    __slots__ = ("_assumed", "_by_class", "_objects")
+
+    def __init__(self, objects: ObjectIndex) -> None:
+        self._objects = objects
+        self._assumed: dict[str, dict[ObjectKey, Any]] = {VOLUME: {}, CLAIM: {}}
+        #: Names of the volumes of each class, in order of first sight.
+        self._by_class: dict[str, dict[str, None]] = {}
+        for volume in objects.list(VOLUME):
+            self._index(None, volume)
+        objects.subscribe(VOLUME, self._volume_changed)
+        objects.subscribe(CLAIM, self._claim_changed)
+
+    # -- reading
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        volume: PersistentVolume | None = self._get(VOLUME, ("", name))
+        return volume
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        claim: PersistentVolumeClaim | None = self._get(CLAIM, (namespace, name))
+        return claim
+
+    def volumes_of_class(self, class_name: str) -> Iterable[PersistentVolume]:
+        for name in self._by_class.get(class_name, ()):
+            volume = self.volume(name)
+            assert volume is not None, f"the index of classes knows volume {name}, the index of objects does not"
+            yield volume
+
+    # -- deciding
+
+    def assume_volume(self, volume: PersistentVolume) -> None:
+        """`volume`: the version at hand with its `claimRef` set."""
+        self._assume(VOLUME, volume)
+
+    def assume_claim(self, claim: PersistentVolumeClaim) -> None:
+        """`claim`: the version at hand with its selected node annotated."""
+        self._assume(CLAIM, claim)
+
+    def forget_volume(self, name: str) -> None:
+        """Take the decision back; nothing to do if it no longer stands."""
+        self._end(VOLUME, ("", name))
+
+    def forget_claim(self, namespace: str, name: str) -> None:
+        self._end(CLAIM, (namespace, name))
+
+    # -- what stands
+
+    def _get(self, kind: str, key: ObjectKey) -> Any | None:
+        assumed = self._assumed[kind].get(key)
+        return assumed if assumed is not None else self._objects.get(kind, key[1], key[0])
+
+    def _assume(self, kind: str, obj: Any) -> None:
+        self._assumed[kind][key_of(obj)] = obj
+        self._objects.touch(kind)
+
+    def _end(self, kind: str, key: ObjectKey) -> None:
+        if self._assumed[kind].pop(key, None) is not None:
+            self._objects.touch(kind)
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        self._index(old, new)
+        self._overtake(VOLUME, old, new)
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        self._overtake(CLAIM, old, new)
+
+    def _overtake(self, kind: str, old: Any | None, new: Any | None) -> None:
+        key = key_of(new if new is not None else old)
+        assumed = self._assumed[kind].get(key)
+        if assumed is not None and (new is None or is_newer(new, assumed)):
+            self._end(kind, key)
+
+    def _index(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        was = None if old is None else class_of_volume(old)
+        now = None if new is None else class_of_volume(new)
+        if was == now:
+            return
+        if old is not None and was is not None:
+            names = self._by_class[was]
+            del names[old.metadata.name]
+            if not names:
+                del self._by_class[was]
+        if new is not None and now is not None:
+            self._by_class.setdefault(now, {})[new.metadata.name] = None
+
+
+def is_newer(obj: Any, than: Any) -> bool:
+    """Whether `obj` is a later version than `than`, or another object of its name. What cannot be compared is newer."""
+    if obj.metadata.uid != than.metadata.uid:
+        return True
+    try:
+        return int(obj.metadata.resource_version) > int(than.metadata.resource_version)
+    except ValueError:
+        return True
+
+
+def class_of_volume(volume: PersistentVolume) -> str:
+    """The name of the volume's class, "" for none."""
+    return volume.metadata.annotations.get(CLASS_ANNOTATION, volume.spec.storage_class_name)
+
+
+def class_of_claim(claim: PersistentVolumeClaim) -> str:
+    """The name of the class that the claim asks for, "" for none."""
+    return claim.metadata.annotations.get(CLASS_ANNOTATION, claim.spec.storage_class_name or "")

@@ -1,0 +1,111 @@
+"""`ClaimUsers`: which placed pods use which claims, and how many volumes each node has at most to attach.
+
+Derived from the pods of the node table's rows and brought up to date at first need, from the rows that the journal
+names: who never asks pays nothing. Pods on nodes that have no Node object count nowhere, as in the original.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kubesched.api.core import Pod, Volume
+from kubesched.state import aspects
+from kubesched.state.node_table import Ints, NodeTable
+from kubesched.state.objects import ObjectKey
+from kubesched.state.pod_info import PodInfo
+
+_CHANGES = aspects.PODS | aspects.MEMBERSHIP
+
+
+class ClaimUsers:
+    __slots__ = ("_counts", "_position", "_rows", "_table", "_users")
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._position = -1
+        #: Per row the claims of its pods, with the user's UID.
+        self._rows: list[list[tuple[ObjectKey, str]]] = []
+        self._counts: Ints = np.zeros(0, dtype=np.int64)
+        self._users: dict[ObjectKey, dict[str, PodInfo]] = {}
+
+    def of(self, namespace: str, claim: str) -> list[PodInfo]:
+        """The placed pods that name the claim in a `persistentVolumeClaim` volume."""
+        self._refresh()
+        return list(self._users.get((namespace, claim), {}).values())
+
+    def volume_counts(self) -> Ints:
+        """Per row of the table how many volumes its pods name that may need attaching: an upper bound."""
+        self._refresh()
+        return self._counts
+
+    def _refresh(self) -> None:
+        table = self._table
+        position = table.journal.position
+        if position == self._position:
+            return
+        changes = table.journal.since(self._position) if self._position >= 0 else None
+        if changes is None:
+            self._rows, self._users = [], {}
+            self._counts = np.zeros(len(table.pod_count), dtype=np.int64)
+            changed = range(table.row_count)
+        else:
+            changed = sorted({row for row, what in changes if what & _CHANGES})  # type: ignore[assignment]
+        self._resize()
+        for row in changed:
+            if row < len(self._rows):
+                self._drop(row)
+        for row in changed:
+            if row < table.row_count:
+                self._take(row)
+        self._position = position
+
+    def _resize(self) -> None:
+        missing = self._table.row_count - len(self._rows)
+        self._rows.extend([] for _ in range(missing))
+        if len(self._counts) < len(self._table.pod_count):
+            counts = np.zeros(len(self._table.pod_count), dtype=np.int64)
+            counts[: len(self._counts)] = self._counts
+            self._counts = counts
+
+    def _drop(self, row: int) -> None:
+        for claim, uid in self._rows[row]:
+            users = self._users[claim]
+            users.pop(uid, None)
+            if not users:
+                del self._users[claim]
+        self._rows[row] = []
+        self._counts[row] = 0
+
+    def _take(self, row: int) -> None:
+        claims = self._rows[row]
+        count = 0
+        for info in self._table.infos[row].pods.values():
+            pod = info.pod
+            for volume in pod.spec.volumes:
+                if volume.persistent_volume_claim is not None:
+                    claim = (pod.metadata.namespace, volume.persistent_volume_claim.claim_name)
+                    users = self._users.setdefault(claim, {})
+                    if info.uid not in users:
+                        users[info.uid] = info
+                        claims.append((claim, info.uid))
+                count += may_need_attaching(volume)
+        self._counts[row] = count
+
+
+def may_need_attaching(volume: Volume) -> bool:
+    """A claim, or a disk of a former in-tree driver, whichever driver serves it."""
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.gce_persistent_disk is not None
+        or volume.azure_disk is not None
+        or volume.cinder is not None
+        or volume.portworx_volume is not None
+        or volume.azure_file is not None
+        or volume.vsphere_volume is not None
+    )
+
+
+def needs_attaching(pod: Pod) -> bool:
+    return any(map(may_need_attaching, pod.spec.volumes))
