@@ -1,0 +1,89 @@
+"""`kubesched run` as a process of its own, against an embedded server of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import yaml
+
+from kubesched.apiserver import Server, write_kubeconfig
+
+#: Client-side limits out of the way.
+FAST = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"qps": 5000, "burst": 5000},
+    "leaderElection": {"leaderElect": False},
+}
+
+
+class SchedulerProcess:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.lines: list[str] = []
+        self._reader = asyncio.create_task(self._read())
+
+    async def wait_for(self, text: str) -> str:
+        """The first line of the log that contains `text`."""
+        seen = 0
+        while True:
+            for line in self.lines[seen:]:
+                if text in line:
+                    return line
+            seen = len(self.lines)
+            assert not self._reader.done(), "the scheduler ended:\n" + "\n".join(self.lines[-30:])
+            await asyncio.wait([self._reader, asyncio.create_task(self._more.wait())], return_when="FIRST_COMPLETED")
+            self._more.clear()
+
+    async def kill(self) -> None:
+        self._process.kill()
+        await self._process.wait()
+        await self._reader
+
+    async def terminate(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        code = await self._process.wait()
+        await self._reader
+        return code
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    async def _read(self) -> None:
+        self._more = asyncio.Event()
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self.lines.append(line.decode().rstrip())
+            self._more.set()
+        self._more.set()
+
+
+@asynccontextmanager
+async def running_scheduler(
+    server: Server, folder: Path, *arguments: str, config: object = FAST
+) -> AsyncIterator[SchedulerProcess]:
+    """A scheduler with its log at hand; killed at the end if it still runs."""
+    kubeconfig, config_file = folder / "kubeconfig", folder / "config.yaml"
+    write_kubeconfig(server, kubeconfig)
+    config_file.write_text(yaml.safe_dump(config))
+    started = await _start(["--kubeconfig", str(kubeconfig), "--config", str(config_file), *arguments])
+    scheduler = SchedulerProcess(started)
+    await asyncio.sleep(0)
+    try:
+        yield scheduler
+    finally:
+        if scheduler.is_running:
+            await scheduler.kill()
+
+
+async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kubesched", "run", *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
