@@ -17,12 +17,10 @@ from kubesched.api.core import Node, Pod
 from kubesched.api.errors import SelectorError
 from kubesched.api.selectors import (
     EVERYTHING,
-    FieldRequirement,
     LabelMatcher,
     NodeMatcher,
     NodeTermMatcher,
     PreferredTerms,
-    Requirement,
     syntax,
 )
 from kubesched.config.plugin_args import NodeAffinityArgs
@@ -31,10 +29,10 @@ from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEv
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, PreFilterResult, Reads, Verdicts, sorted_items
 from kubesched.framework.status import Status
-from kubesched.plugins import score_scaling
+from kubesched.plugins import node_terms, score_scaling
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import Bools, Codes, Ints, LabelColumn, NodeSet
+from kubesched.state.node_table import Bools, Ints, NodeSet
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -43,7 +41,6 @@ REASON_CONFLICT = "pod affinity terms conflict"
 STATE_KEY = "PreFilterNodeAffinity"
 SCORE_STATE_KEY = "PreScoreNodeAffinity"
 
-_NAME_FIELD = "metadata.name"
 _NO_PREFERENCE = PreferredTerms((), ())
 
 
@@ -90,7 +87,7 @@ class NodeAffinity(Plugin):
         matched = _matching_required(wants, nodes)
         if self._enforced is None:
             return None if matched.all() else Verdicts.where(~matched, _MISMATCH)
-        enforced = _matching_any(self._enforced, nodes)
+        enforced = node_terms.matching_any(self._enforced, nodes)
         why = np.where(enforced, np.where(matched, 0, 2), 1).astype(np.int32)
         return Verdicts(why, [None, _ENFORCED_MISMATCH, _MISMATCH])
 
@@ -108,7 +105,7 @@ class NodeAffinity(Plugin):
         scores = np.zeros(len(nodes), dtype=np.int64)
         added = self._added_preferences or _NO_PREFERENCE
         for weight, term in (*added.terms, *state.read(SCORE_STATE_KEY, PreferredTerms).terms):
-            scores += _matching(term, nodes) * np.int64(weight)
+            scores += node_terms.matching(term, nodes) * np.int64(weight)
         return scores
 
     def score_scale(self, state: CycleState, pod: Pod, raw: Ints) -> int:
@@ -220,7 +217,7 @@ def _only_names(selector: selectors.NodeSelector) -> frozenset[str] | None:
     """The names that the terms allow when every term asks for names; None when one does not (or there is no term)."""
     allowed: set[str] = set()
     for term in selector.node_selector_terms:
-        asked = [set(r.values) for r in term.match_fields if r.key == _NAME_FIELD and r.operator == "In"]
+        asked = [set(r.values) for r in term.match_fields if r.key == node_terms.NAME_FIELD and r.operator == "In"]
         if not asked:
             return None
         allowed |= set.intersection(*asked)
@@ -234,70 +231,9 @@ def _text(term: NodeTermMatcher) -> str:
     return ", ".join([*map(str, term.labels), *fields])
 
 
-# -- kernels: masks over a set of rows
-
-
 def _matching_required(wants: Required, nodes: NodeSet) -> Bools:
-    matched = _all_hold(wants.labels.requirements or (), nodes)
-    return matched if wants.terms is None else matched & _matching_any(wants.terms, nodes)
-
-
-def _matching_any(selector: NodeMatcher, nodes: NodeSet) -> Bools:
-    matched = np.zeros(len(nodes), dtype=np.bool_)
-    for term in selector.terms:
-        matched |= _matching(term, nodes)
-    return matched
-
-
-def _matching(term: NodeTermMatcher, nodes: NodeSet) -> Bools:
-    if term.errors:
-        return np.zeros(len(nodes), dtype=np.bool_)
-    matched = _all_hold(term.labels, nodes)
-    for requirement in term.fields:
-        matched &= _name_holds(requirement, nodes)
-    return matched
-
-
-def _all_hold(requirements: tuple[Requirement, ...], nodes: NodeSet) -> Bools:
-    matched = np.ones(len(nodes), dtype=np.bool_)
-    for requirement in requirements:
-        matched &= _holds(requirement, nodes)
-    return matched
-
-
-def _holds(requirement: Requirement, nodes: NodeSet) -> Bools:
-    column = nodes.table.label_column(requirement.key)
-    codes = column.codes[nodes.index]
-    match requirement.operator:
-        case "in" | "=" | "==":
-            return _is_one_of(requirement.values, column, codes)
-        case "notin" | "!=":
-            return ~_is_one_of(requirement.values, column, codes)
-        case "exists":
-            return codes >= 0
-        case "!":
-            return codes < 0
-        case _:
-            accepted = column.holds(lambda value: requirement.matches({requirement.key: value}), absent=False)
-            return accepted.take(codes)
-
-
-def _is_one_of(values: tuple[str, ...], column: LabelColumn, codes: Codes) -> Bools:
-    wanted = [code for value in values if (code := column.values.find(value)) >= 0]
-    if len(wanted) == 1:
-        return np.equal(codes, wanted[0])
-    # Code -1, of nodes without the label, looks up the last entry.
-    accepted = np.zeros(len(column.values) + 1, dtype=np.bool_)
-    accepted[wanted] = True
-    return accepted.take(codes)
-
-
-def _name_holds(requirement: FieldRequirement, nodes: NodeSet) -> Bools:
-    """Nodes have one field, their name; any other counts as empty."""
-    if requirement.field != _NAME_FIELD:
-        return np.full(len(nodes), (requirement.value == "") == requirement.equal)
-    named = np.equal(nodes.rows(), nodes.table.row_of(requirement.value))
-    return named if requirement.equal else ~named
+    matched = node_terms.all_hold(wants.labels.requirements or (), nodes)
+    return matched if wants.terms is None else matched & node_terms.matching_any(wants.terms, nodes)
 
 
 _MISMATCH = Status.unresolvable(REASON_POD).of(NodeAffinity.name)
