@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
         make_pod("wants-nothing"),
         make_pod("wants-the-impossible").annotation("gpu-model", "z9"),
     ]
-    objects = [builder.dict() for builder in (*nodes, *pods)]
+    objects = [node.dict() for node in nodes] + [pod.dict() for pod in pods]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     (tmp_path / "gpu_model.py").write_text(SOURCE)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kubesched.api import quantity
-from kubesched.api.core import Node
+from kubesched.api.core import Node, Taint
 from kubesched.api.host_ports import HostPort
-from kubesched.api.taints import Taint
 from kubesched.state.pod_info import PodInfo
 
 _NO_LABELS: Mapping[str, str] = {}
