@@ -9,8 +9,8 @@ Amounts are int64, cut at `AMOUNT_MAX` so that the sum of two never wraps; the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from kubesched.state.node_info import NodeInfo
 from kubesched.state.objects import ObjectIndex
 from kubesched.state.pod_counts import PodCounts, PodMatch
 from kubesched.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kubesched.state.hypothetical_table import HypotheticalTable
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -58,9 +61,9 @@ class NodeSet:
         return self.index
 
     def infos(self) -> list[NodeInfo]:
-        if isinstance(self.index, slice):
-            return self.table.infos[self.index]
         infos = self.table.infos
+        if isinstance(self.index, slice):
+            return list(infos[self.index])
         return [infos[row] for row in self.index.tolist()]
 
     def __iter__(self) -> Iterator[NodeInfo]:
@@ -108,7 +111,9 @@ class NodeTable:
     def __init__(self, objects: ObjectIndex | None = None) -> None:
         """`objects` holds the namespaces whose labels some selectors read."""
         self.row_count = 0
-        self.infos: list[NodeInfo] = []
+        self._infos: list[NodeInfo] = []
+        #: By row.
+        self.infos: Sequence[NodeInfo] = self._infos
         #: Every node by name, also those that only pods speak of (row -1).
         self.by_name: dict[str, NodeInfo] = {}
         self.journal = Journal()
@@ -128,9 +133,8 @@ class NodeTable:
         self._labels: dict[str, LabelColumn] = {}
         self._image_rows: dict[str, tuple[int, int, NDArray[np.intp]]] = {}
         self._port_users: dict[tuple[str, int], dict[str, NodeInfo]] = {}
-        self._pod_counts: PodCounts | None = PodCounts(_ROWS_MIN, objects)
-        self._parent: NodeTable | None = None
-        self._parent_rows: NDArray[np.intp] | None = None
+        #: Counts of pods by selector. A hypothetical table has none: PreFilter's data follows what is tried there.
+        self.pod_counts: PodCounts = PodCounts(_ROWS_MIN, objects)
 
         self.nonzero_cpu_milli: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
         self.nonzero_memory_bytes: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
@@ -152,6 +156,9 @@ class NodeTable:
         """The row of a node, or -1 when there is no such Node."""
         info = self.by_name.get(name)
         return info.row if info is not None else -1
+
+    def name_of(self, row: int) -> str:
+        return self._infos[row].name
 
     def allocatable(self, resource: str) -> Ints:
         return self._allocatable.get(resource, self._zeros)
@@ -178,21 +185,9 @@ class NodeTable:
         self._image_rows[name] = (self.images_version, self.membership_version, rows)
         return rows
 
-    @property
-    def pod_counts(self) -> PodCounts:
-        """Counts of pods by selector. A hypothetical table has none: PreFilter's data follows what is tried there."""
-        assert self._pod_counts is not None, "a hypothetical table keeps no counts of pods"
-        return self._pod_counts
-
     def pods_matching(self, match: PodMatch) -> Ints:
         """Per row the number of pods that `match` counts. Good until the next change of the table."""
-        if self._pod_counts is not None:
-            return self._pod_counts.tally(match).counts
-        assert self._parent is not None
-        counts = self._parent.pod_counts
-        return np.array(
-            [sum(counts.matches(match, pod) for pod in info.pods.values()) for info in self.infos], dtype=np.int64
-        )
+        return self.pod_counts.tally(match).counts
 
     def port_users(self, protocol: str, port: int) -> list[NodeInfo]:
         """The nodes where some pod uses the port, on whichever address."""
@@ -231,12 +226,12 @@ class NodeTable:
         self._drop_images(info)
         last = self.row_count - 1
         if row != last:
-            moved = self.infos[last]
+            moved = self._infos[last]
             self._move_row(last, row)
-            self.infos[row] = moved
+            self._infos[row] = moved
             moved.row = row
             self.journal.note(row, aspects.ALL)
-        self.infos.pop()
+        self._infos.pop()
         self.row_count = last
         info.row, info.node, info.allocatable = -1, None, {}
         if not info.pods:
@@ -255,8 +250,7 @@ class NodeTable:
         info.add_pod(pod)
         for port in pod.host_ports:
             self._port_users.setdefault((port.protocol, port.port), {})[node_name] = info
-        if self._pod_counts is not None:
-            self._pod_counts.place(pod, info)
+        self.pod_counts.place(pod, info)
         self._pods_changed(info, pod)
 
     def displace(self, uid: str, node_name: str) -> PodInfo:
@@ -268,8 +262,7 @@ class NodeTable:
                 del users[node_name]
                 if not users:
                     del self._port_users[port.protocol, port.port]
-        if self._pod_counts is not None:
-            self._pod_counts.displace(pod, info)
+        self.pod_counts.displace(pod, info)
         self._pods_changed(info, pod)
         if info.row < 0 and not info.pods:
             del self.by_name[node_name]
@@ -278,8 +271,7 @@ class NodeTable:
     def swap(self, pod: PodInfo, node_name: str, changed: int) -> None:
         """Take a newer version of a pod that takes the same from its node; `changed` is PODS or nothing."""
         info = self.by_name[node_name]
-        if self._pod_counts is not None:
-            self._pod_counts.swap(info.pods[pod.uid], pod, info)
+        self.pod_counts.swap(info.pods[pod.uid], pod, info)
         info.pods[pod.uid] = pod
         if changed and info.row >= 0:
             self.journal.note(info.row, changed)
@@ -300,38 +292,11 @@ class NodeTable:
 
     # -- hypothetical tables
 
-    def hypothetical(self, rows: NDArray[np.intp] | list[int]) -> NodeTable:
-        """A table of clones of these rows, in this order, to place and displace pods on without a trace here.
+    def hypothetical(self, rows: NDArray[np.intp] | list[int]) -> HypotheticalTable:
+        """A table of clones of these rows, in this order, to place and displace pods on without a trace here."""
+        from kubesched.state.hypothetical_table import HypotheticalTable
 
-        It shares dictionaries (taint sets, label values, images) with this table and must not outlive the cycle.
-        """
-        index = np.asarray(rows, dtype=np.intp)
-        twin = NodeTable.__new__(NodeTable)
-        twin._parent, twin._parent_rows = self, index
-        twin.row_count = twin._capacity = len(index)
-        twin.infos = [self.infos[row].clone() for row in index.tolist()]
-        for position, info in enumerate(twin.infos):
-            info.row = position
-        twin.by_name = {info.name: info for info in twin.infos}
-        twin.journal = Journal()
-        twin.membership_version = twin.topology_version = 0
-        twin._pod_counts = None
-        twin.taint_sets, twin.images, twin.images_version = self.taint_sets, self.images, 0
-        twin._allocatable = {name: column[index] for name, column in self._allocatable.items()}
-        twin._requested = {name: column[index] for name, column in self._requested.items()}
-        twin._zeros = self._zeros[: len(index)]
-        twin._labels, twin._image_rows = {}, {}
-        twin._port_users = {}
-        for info in twin.infos:
-            for port in info.port_counts:
-                twin._port_users.setdefault((port.protocol, port.port), {})[info.name] = info
-        twin.nonzero_cpu_milli = self.nonzero_cpu_milli[index]
-        twin.nonzero_memory_bytes = self.nonzero_memory_bytes[index]
-        twin.pod_count = self.pod_count[index]
-        twin.allowed_pod_count = self.allowed_pod_count[index]
-        twin.unschedulable = self.unschedulable[index]
-        twin.taint_set = self.taint_set[index]
-        return twin
+        return HypotheticalTable(self, np.asarray(rows, dtype=np.intp))
 
     # -- rows
 
@@ -340,7 +305,7 @@ class NodeTable:
             self._grow(self._capacity * 2)
         info.row = self.row_count
         self.row_count += 1
-        self.infos.append(info)
+        self._infos.append(info)
         info.set_node(node)
         self.membership_version += 1
         row = info.row
@@ -351,8 +316,7 @@ class NodeTable:
         self.nonzero_cpu_milli[row] = min(info.nonzero_cpu_milli, AMOUNT_MAX)
         self.nonzero_memory_bytes[row] = min(info.nonzero_memory_bytes, AMOUNT_MAX)
         self.pod_count[row] = len(info.pods)
-        if self._pod_counts is not None:
-            self._pod_counts.open_row(info)
+        self.pod_counts.open_row(info)
 
     def _write_row(self, info: NodeInfo, changed: int, old: Node | None) -> None:
         """Bring the columns fed by the Node object up to date; those fed by pods are `_pods_changed`'s."""
@@ -382,8 +346,7 @@ class NodeTable:
         yield from self._allocatable.values()
         yield from self._requested.values()
         yield from (label.codes for label in self._labels.values())
-        if self._pod_counts is not None:
-            yield from self._pod_counts.columns()
+        yield from self.pod_counts.columns()
         yield self.nonzero_cpu_milli
         yield self.nonzero_memory_bytes
         yield self.pod_count
@@ -411,8 +374,7 @@ class NodeTable:
             "taint_set",
         ):
             setattr(self, name, grown(getattr(self, name)))
-        if self._pod_counts is not None:
-            self._pod_counts.grow(capacity)
+        self.pod_counts.grow(capacity)
         self._capacity = capacity
 
     def _resource(self, columns: dict[str, Ints], resource: str) -> Ints:
@@ -422,9 +384,6 @@ class NodeTable:
         return column
 
     def _make_label_column(self, key: str) -> LabelColumn:
-        if self._parent is not None:
-            source = self._parent.label_column(key)
-            return LabelColumn(source.values, source.codes[self._parent_rows])
         values: Interner[str] = Interner()
         codes = np.full(self._capacity, -1, dtype=np.int32)
         for row, info in enumerate(self.infos):

@@ -1,0 +1,212 @@
+"""`HypotheticalTable`: clones of some rows of a node table, to try pods on and off without a trace in the original.
+
+Preemption takes the pods of many nodes off, asks the vector plugins about all of these nodes at once, and puts pods
+back; nominated pods are tried the same way. Columns are copied at once. NodeInfos are cloned only where somebody looks
+at them, so what happens to many pods together (`PodBatch`) costs a few additions of arrays.
+
+A hypothetical table lives within one scheduling cycle, while the table that it was made of stays as it is. It shares
+the dictionaries (taint sets, label values, images) of that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.state.journal import Journal
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_table import Ints, LabelColumn, NodeTable
+from kubesched.state.pod_counts import PodMatch
+from kubesched.state.pod_info import PodInfo
+
+#: Up to these sizes sums of arrays are exact: a thousand such pods on a node do not reach `AMOUNT_MAX`.
+_POD_AMOUNT_MAX = 1 << 50
+_NODE_AMOUNT_MAX = 1 << 61
+
+
+class PodBatch:
+    """Pods of several rows, with what they take from their nodes as arrays. A pod is known by its position here."""
+
+    __slots__ = ("amounts", "is_huge", "nonzero_cpu_milli", "nonzero_memory_bytes", "pods", "rows")
+
+    def __init__(self, pods: Sequence[PodInfo], rows: NDArray[np.intp]) -> None:
+        """`rows[i]` is the row of `pods[i]` in the table where the batch is used; several pods may share one."""
+        self.pods = pods
+        self.rows = rows
+        takes = [pod.placed_requests for pod in pods]
+        self.amounts: dict[str, Ints] = {}
+        self.is_huge = False
+        for resource in set().union(*takes):
+            self.amounts[resource] = self._column([each.get(resource, 0) for each in takes])
+        self.nonzero_cpu_milli = self._column([pod.nonzero_cpu_milli for pod in pods])
+        self.nonzero_memory_bytes = self._column([pod.nonzero_memory_bytes for pod in pods])
+
+    def _column(self, amounts: list[int]) -> Ints:
+        if max(amounts, default=0) > _POD_AMOUNT_MAX:
+            self.is_huge = True
+            amounts = [min(amount, _POD_AMOUNT_MAX) for amount in amounts]
+        return np.array(amounts, dtype=np.int64)
+
+
+class HypotheticalTable(NodeTable):
+    def __init__(self, parent: NodeTable, rows: NDArray[np.intp]) -> None:
+        self._parent, self._parent_rows = parent, rows
+        self.row_count = self._capacity = len(rows)
+        self.infos = _Clones(self)
+        self.journal = Journal()
+        self.membership_version = self.topology_version = 0
+        self.taint_sets, self.images, self.images_version = parent.taint_sets, parent.images, 0
+        self._labels: dict[str, LabelColumn] = {}
+        self._image_rows = {}
+
+        self._allocatable = {name: column[rows] for name, column in parent._allocatable.items()}
+        self._requested = {name: column[rows] for name, column in parent._requested.items()}
+        self._zeros = np.zeros(len(rows), dtype=np.int64)
+        self.nonzero_cpu_milli = parent.nonzero_cpu_milli[rows]
+        self.nonzero_memory_bytes = parent.nonzero_memory_bytes[rows]
+        self.pod_count = parent.pod_count[rows]
+        self.allowed_pod_count = parent.allowed_pod_count[rows]
+        self.unschedulable = parent.unschedulable[rows]
+        self.taint_set = parent.taint_set[rows]
+
+        self._made: dict[int, NodeInfo] = {}
+        self._row_by_name: dict[str, int] | None = None
+        #: What batches did so far: which pods went on (+1) or off (-1). Rows that are cloned later catch up with it.
+        self._history: list[tuple[PodBatch, NDArray[np.intp], int]] = []
+        self._with_more_pods: set[int] = set()
+
+    # -- reading
+
+    def row_of(self, name: str) -> int:
+        if self._row_by_name is None:
+            rows = self._parent_rows.tolist()
+            self._row_by_name = {self._parent.name_of(row): position for position, row in enumerate(rows)}
+        return self._row_by_name.get(name, -1)
+
+    def name_of(self, row: int) -> str:
+        return self._parent.name_of(int(self._parent_rows[row]))
+
+    def info_at(self, row: int) -> NodeInfo:
+        info = self._made.get(row)
+        if info is None:
+            info = self._made[row] = self._parent.infos[int(self._parent_rows[row])].clone()
+            info.row = row
+            for batch, which, sign in self._history:
+                _catch_up(info, batch, which[batch.rows[which] == row], sign)
+        return info
+
+    def pods_matching(self, match: PodMatch) -> Ints:
+        counts = self._root().pod_counts
+        return np.array(
+            [sum(counts.matches(match, pod) for pod in info.pods.values()) for info in self.infos], dtype=np.int64
+        )
+
+    def port_users(self, protocol: str, port: int) -> list[NodeInfo]:
+        rows = {row for info in self._parent.port_users(protocol, port) if (row := self.row_of(info.name)) >= 0}
+        infos = [self.info_at(row) for row in sorted(rows | self._with_more_pods)]
+        return [
+            info for info in infos if any(used.protocol == protocol and used.port == port for used in info.port_counts)
+        ]
+
+    def _make_label_column(self, key: str) -> LabelColumn:
+        source = self._parent.label_column(key)
+        return LabelColumn(source.values, source.codes[self._parent_rows])
+
+    def _root(self) -> NodeTable:
+        table: NodeTable = self
+        while isinstance(table, HypotheticalTable):
+            table = table._parent
+        return table
+
+    # -- one pod
+
+    def place(self, pod: PodInfo, node_name: str) -> None:
+        info = self.info_at(self._row_for(node_name))
+        info.add_pod(pod)
+        self._with_more_pods.add(info.row)
+        self._pods_changed(info, pod)
+
+    def displace(self, uid: str, node_name: str) -> PodInfo:
+        info = self.info_at(self._row_for(node_name))
+        pod = info.remove_pod(uid)
+        self._pods_changed(info, pod)
+        return pod
+
+    def _row_for(self, node_name: str) -> int:
+        row = self.row_of(node_name)
+        assert row >= 0, f"node {node_name} is not in this hypothetical table"
+        return row
+
+    # -- many pods
+
+    def place_all(self, batch: PodBatch, which: NDArray[np.intp]) -> None:
+        """Put the pods at these positions of the batch on their nodes."""
+        self._with_more_pods.update(batch.rows[which].tolist())
+        self._shift(batch, which, 1)
+
+    def displace_all(self, batch: PodBatch, which: NDArray[np.intp]) -> None:
+        self._shift(batch, which, -1)
+
+    def _shift(self, batch: PodBatch, which: NDArray[np.intp], sign: int) -> None:
+        rows = batch.rows[which]
+        if batch.is_huge or self._is_huge(batch, rows):
+            self._shift_exactly(batch, which, sign)
+            return
+        for resource, amounts in batch.amounts.items():
+            np.add.at(self._resource(self._requested, resource), rows, sign * amounts[which])
+        np.add.at(self.nonzero_cpu_milli, rows, sign * batch.nonzero_cpu_milli[which])
+        np.add.at(self.nonzero_memory_bytes, rows, sign * batch.nonzero_memory_bytes[which])
+        np.add.at(self.pod_count, rows, sign)
+        for row in self._made.keys() & set(rows.tolist()):
+            _catch_up(self._made[row], batch, which[rows == row], sign)
+        self._history.append((batch, which, sign))
+
+    def _is_huge(self, batch: PodBatch, rows: NDArray[np.intp]) -> bool:
+        if not len(rows):
+            return False
+        columns = [self.requested(resource) for resource in batch.amounts]
+        columns += [self.nonzero_cpu_milli, self.nonzero_memory_bytes]
+        return any(column[rows].max() > _NODE_AMOUNT_MAX for column in columns)
+
+    def _shift_exactly(self, batch: PodBatch, which: NDArray[np.intp], sign: int) -> None:
+        for position in which.tolist():
+            pod, info = batch.pods[position], self.info_at(int(batch.rows[position]))
+            if sign > 0:
+                info.add_pod(pod)
+            else:
+                info.remove_pod(pod.uid)
+            self._pods_changed(info, pod)
+
+
+class _Clones(Sequence[NodeInfo]):
+    """The NodeInfos of a hypothetical table, each cloned when it is first asked for."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: HypotheticalTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return self._table.row_count
+
+    @overload
+    def __getitem__(self, row: int) -> NodeInfo: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[NodeInfo]: ...
+    def __getitem__(self, row: int | slice) -> NodeInfo | list[NodeInfo]:
+        if isinstance(row, slice):
+            return [self._table.info_at(each) for each in range(*row.indices(len(self)))]
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        return self._table.info_at(row)
+
+
+def _catch_up(info: NodeInfo, batch: PodBatch, positions: NDArray[np.intp], sign: int) -> None:
+    for position in positions.tolist():
+        if sign > 0:
+            info.add_pod(batch.pods[position])
+        else:
+            info.remove_pod(batch.pods[position].uid)
