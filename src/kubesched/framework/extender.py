@@ -22,6 +22,14 @@ class ExtenderFilterResult:
     unresolvable: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods that would have to go from a node, the most important first, and how many of them a budget protects."""
+
+    pods: tuple[Pod, ...]
+    violation_count: int = 0
+
+
 class Extender(Protocol):
     name: str
     ignorable: bool
@@ -41,7 +49,7 @@ class Extender(Protocol):
     async def bind(self, pod: Pod, node_name: str) -> None: ...
 
     async def process_preemption(
-        self, pod: Pod, victims: dict[str, list[Pod]], nodes: list[NodeInfo]
-    ) -> dict[str, list[Pod]]:
-        """Candidate nodes with their victims in, the acceptable subset out."""
+        self, pod: Pod, victims: dict[str, Victims], nodes: list[NodeInfo]
+    ) -> dict[str, Victims]:
+        """Candidate nodes with their victims in, the acceptable subset out, with other victims if it likes."""
         ...

@@ -72,14 +72,28 @@ class NodeStatuses:
             counted.append((self.absent, node_count - explicit))
         return counted
 
-    def names_with(self, code: Code) -> list[str]:
-        """The nodes whose status has this code, in row order, then those set by name."""
-        names: list[str] = []
+    def rows_with(self, code: Code, table: NodeTable) -> NDArray[np.intp]:
+        """The rows of `table` whose nodes have a status of this code, ascending."""
+        share = self.absent is not None and self.absent.code is code
+        chosen = np.full(table.row_count, share, dtype=np.bool_)
+        if self._codes is not None:
+            wanted = np.array([s.code is code if s is not None else share for s in self._statuses], dtype=np.bool_)
+            chosen = wanted[self._codes]
+        for name, status in self._by_name.items():
+            row = table.row_of(name)
+            if row >= 0:
+                chosen[row] = status.code is code
+        return np.flatnonzero(chosen)
+
+    def by_node(self) -> dict[str, Status]:
+        """The status of each node that has one of its own."""
+        found: dict[str, Status] = {}
         if self._table is not None and self._codes is not None:
-            wanted = np.array([s is not None and s.code is code for s in self._statuses], dtype=np.bool_)
-            rows = np.flatnonzero(wanted[self._codes]).tolist()
-            names = [name for row in rows if (name := self._table.infos[row].name) not in self._by_name]
-        return names + [name for name, status in self._by_name.items() if status.code is code]
+            for row in np.flatnonzero(self._codes).tolist():
+                status = self._statuses[self._codes[row]]
+                if status is not None:
+                    found[self._table.name_of(row)] = status
+        return found | self._by_name
 
 
 @dataclass(slots=True)

@@ -5,6 +5,8 @@ They are not counted in the node table. Filters of pods of equal or lower priori
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from kubesched.state.pod_info import PodInfo
 
 
@@ -45,9 +47,9 @@ class Nominator:
     def pods_on(self, node_name: str) -> list[PodInfo]:
         return list(self._pods_on.get(node_name, {}).values())
 
-    def node_names(self) -> list[str]:
-        """The nodes that have nominated pods."""
-        return list(self._pods_on)
+    def by_node(self) -> Iterator[tuple[str, Collection[PodInfo]]]:
+        """The names of nodes with nominated pods, and those pods."""
+        return ((name, pods.values()) for name, pods in self._pods_on.items())
 
     def __len__(self) -> int:
         return len(self._node_of)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,15 @@ from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.status import Code, Status
+from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
+from kubesched.state.hypothetical_table import PodBatch
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
+
+#: By row of a node table: nominated pods that a pod must leave room for.
+Promises: TypeAlias = dict[int, list[PodInfo]]
 
 #: Below this many nodes all are looked at, whatever the percentage.
 _SAMPLE_MIN = 100
@@ -168,11 +174,16 @@ class Filtering:
         kept = None if sieve.narrowed else evaluation
         return Fits(sieve.rows, diagnosis, kept, table.row_count, complete)
 
-    def evaluate(self, state: CycleState, nodes: NodeSet) -> Verdicts:
-        """Fresh answers of all Filter plugins for a set of nodes, of this table or a hypothetical one."""
+    def evaluate(self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL) -> Verdicts:
+        """Fresh answers of all Filter plugins for a set of nodes, of this table or a hypothetical one.
+
+        With `reading`, plugins whose answers depend on none of these aspects of nodes are not asked again.
+        """
         why = np.zeros(len(nodes), dtype=np.int32)
         statuses: list[Status | None] = [None]
         for plugin in self._in_asking_order(state):
+            if reading != aspects.ALL and not _depends_on(plugin, reading):
+                continue
             if hasattr(plugin, "filter_rows"):
                 said = _ask_vector(plugin, state, nodes)
                 if said is None:
@@ -189,14 +200,22 @@ class Filtering:
                         statuses.append(status)
         return Verdicts(why, statuses)
 
-    def evaluate_with_nominated(self, state: CycleState, nodes: NodeSet) -> Verdicts:
-        """As `evaluate`; where pods of equal or higher priority are nominated, nodes must fit with and without them."""
-        plain = self.evaluate(state, nodes)
+    def evaluate_with_nominated(
+        self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL, promises: Promises | None = None
+    ) -> Verdicts:
+        """As `evaluate`; where pods of equal or higher priority are nominated, nodes must fit with and without them.
+
+        Who asks often about rows of one table may pass that table's `promises`.
+        """
+        plain = self.evaluate(state, nodes, reading=reading)
+        if promises is None:
+            promises = self.promises(state.pod_info, nodes.table)
+        if not promises:
+            return plain
         rows = nodes.rows()
-        promised = self.rows_with_nominated(state.pod_info, nodes.table)
-        positions = np.flatnonzero(np.isin(rows, promised))
+        positions = np.flatnonzero(np.isin(rows, list(promises)))
         if len(positions):
-            crowded = self.evaluate_crowded(state, rows[positions], nodes.table)
+            crowded = self._crowd_all(state, nodes.table, rows[positions], promises, reading)
             bad = crowded.why != 0
             plain.why[positions[bad]] = crowded.why[bad] + (len(plain.statuses) - 1)
             plain.statuses += crowded.statuses[1:]
@@ -241,11 +260,12 @@ class Filtering:
     def _pass_nominated(self, state: CycleState, sieve: _Sieve, candidates: NDArray[np.intp] | None) -> None:
         if not len(self._cluster.nominator):
             return
-        rows = self.rows_with_nominated(state.pod_info)
+        promises = self.promises(state.pod_info)
+        rows = np.array(sorted(promises), dtype=np.intp)
         if candidates is not None:
             rows = np.intersect1d(rows, candidates)
         if len(rows):
-            sieve.override(rows, self.evaluate_crowded(state, rows))
+            sieve.override(rows, self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL))
 
     def _pass_scalar(self, state: CycleState, sieve: _Sieve) -> None:
         """Scalar filters in rotating order until enough nodes passed; vector filters alone are only cut on request."""
@@ -281,46 +301,56 @@ class Filtering:
         name = self._cluster.nominator.node_of(pod_info.uid) or pod_info.pod.status.nominated_node_name
         return self._cluster.nodes.row_of(name) if name else -1
 
-    def rows_with_nominated(self, pod_info: PodInfo, table: NodeTable | None = None) -> NDArray[np.intp]:
+    def promises(self, pod_info: PodInfo, table: NodeTable | None = None) -> Promises:
+        """Per row of the table the nominated pods that this pod must leave room for."""
+        table = table or self._cluster.nodes
+        priority, uid, node_of = pod_info.priority, pod_info.uid, self._cluster.node_of
+        found: Promises = {}
+        for name, nominated in self._cluster.nominator.by_node():
+            others = [
+                other
+                for other in nominated
+                if other.priority >= priority and other.uid != uid and node_of(other.uid) != name
+            ]
+            if others and (row := table.row_of(name)) >= 0:
+                found[row] = others
+        return found
+
+    def rows_with_nominated(self, pod_info: PodInfo) -> NDArray[np.intp]:
         """The rows of nodes with nominated pods that this pod must leave room for."""
-        table = table or self._cluster.nodes
-        rows = []
-        for name in self._cluster.nominator.node_names():
-            row = table.row_of(name)
-            if row >= 0 and self._nominated_for(pod_info, name):
-                rows.append(row)
-        return np.array(sorted(rows), dtype=np.intp)
+        return np.array(sorted(self.promises(pod_info)), dtype=np.intp)
 
-    def _nominated_for(self, pod_info: PodInfo, node_name: str) -> list[PodInfo]:
-        """The pods nominated to the node that this pod must leave room for."""
-        return [
-            other
-            for other in self._cluster.nominator.pods_on(node_name)
-            if other.priority >= pod_info.priority and other.uid != pod_info.uid
-        ]
-
-    def evaluate_crowded(self, state: CycleState, rows: NDArray[np.intp], table: NodeTable | None = None) -> Verdicts:
+    def evaluate_crowded(self, state: CycleState, rows: NDArray[np.intp]) -> Verdicts:
         """Verdicts for these rows as if their nominated pods were there already."""
-        table = table or self._cluster.nodes
+        promises = self.promises(state.pod_info)
+        return self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL)
+
+    def _crowd_all(
+        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promises, reading: int
+    ) -> Verdicts:
         if not self.tracks_pods(state):
-            return self._crowd(state, table, rows)
+            return self._crowd(state, table, rows, promises, reading)
         why = np.zeros(len(rows), dtype=np.int32)
         statuses: list[Status | None] = [None]
         for position in range(len(rows)):
-            said = self._crowd(state.clone(), table, rows[position : position + 1])
+            said = self._crowd(state.clone(), table, rows[position : position + 1], promises, reading)
             if said.why[0]:
                 why[position] = len(statuses)
                 statuses.append(said.statuses[said.why[0]])
         return Verdicts(why, statuses)
 
-    def _crowd(self, state: CycleState, table: NodeTable, rows: NDArray[np.intp]) -> Verdicts:
+    def _crowd(
+        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promises, reading: int
+    ) -> Verdicts:
+        """One state for all rows: when PreFilter's data follows pods, it must be a copy and for a single row."""
         hypothetical = table.hypothetical(rows)
-        for info in list(hypothetical.infos):
-            for other in self._nominated_for(state.pod_info, info.name):
-                if other.uid not in info.pods:
-                    hypothetical.place(other, info.name)
-                    self.add_pod(state, other, info)
-        return self.evaluate(state, hypothetical.all_nodes())
+        guests = [(other, position) for position, row in enumerate(rows.tolist()) for other in promises.get(row, ())]
+        batch = PodBatch([other for other, _ in guests], np.array([at for _, at in guests], dtype=np.intp))
+        hypothetical.place_all(batch, np.arange(len(guests)))
+        if self.tracks_pods(state):
+            for other, position in guests:
+                self.add_pod(state, other, hypothetical.infos[position])
+        return self.evaluate(state, hypothetical.all_nodes(), reading=reading)
 
     def _tell(self, state: CycleState, method: str, point: str, other: PodInfo, node: NodeInfo) -> None:
         for plugin in self._tracks_pods:
@@ -443,6 +473,11 @@ def _raise_first_error(codes: NDArray[np.int32], evaluation: Evaluation) -> None
         status = evaluation.statuses[code]
         if status is not None and status.is_error:
             raise PluginFailure(as_step_failure(status))
+
+
+def _depends_on(plugin: Plugin, read: int) -> bool:
+    reads = plugin.filter_reads
+    return reads is None or bool((reads.row | reads.table) & read)
 
 
 def _nothing_left(narrowed_by: list[str]) -> Status:
