@@ -2,7 +2,8 @@
 
     python -m tests.recordings [-v] [SCENARIO ...]
 
-Without names: every scenario of the API server and of kubectl. With -v each difference is told.
+Without names: every scenario of the API server and of kubectl. With -v each difference is told. A scenario is ok when
+all its exchanges are equal but those listed in known_differences.txt.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import asyncio
 import sys
 
 from tests.recordings.replay import replay
-from tests.recordings.scenario import scenarios
+from tests.recordings.scenario import known_differences, scenarios
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
 
 
 def main(arguments: list[str]) -> int:
@@ -19,19 +24,24 @@ def main(arguments: list[str]) -> int:
     wanted = [a for a in arguments if not a.startswith("-")]
     total = equal = 0
     for name, scenario in scenarios().items():
-        if not any(name.startswith(w) for w in wanted) if wanted else name[0] == "b":
+        chosen = any(name.startswith(w) for w in wanted) if wanted else name[0] != "b"
+        if not chosen:
             continue
         outcomes = asyncio.run(replay(scenario))
+        reasons = known_differences().get(name, {})
         good = sum(outcome.equal for outcome in outcomes)
         total, equal = total + len(outcomes), equal + good
-        print(f"{'ok  ' if good == len(outcomes) else 'FAIL'} {name}: {good} of {len(outcomes)} exchanges equal")
+        fine = all(outcome.equal != (outcome.exchange.index in reasons) for outcome in outcomes)
+        tell(f"{'ok  ' if fine else 'FAIL'} {name}: {good} of {len(outcomes)} exchanges equal")
+        for index, reason in reasons.items():
+            tell(f"       #{index} is known to differ: {reason}")
         if verbose:
             for outcome in outcomes:
-                if not outcome.equal:
-                    print(f"  {outcome.exchange.title}")
+                if not outcome.equal and outcome.exchange.index not in reasons:
+                    tell(f"  {outcome.exchange.title}")
                     for difference in outcome.differences[:8]:
-                        print(f"      {difference}")
-    print(f"{equal} of {total} exchanges equal")
+                        tell(f"      {difference}")
+    tell(f"{equal} of {total} exchanges equal")
     return 0 if equal == total else 1
 
 

@@ -8,11 +8,14 @@ recorder made it without recording that) comes from `setups.py`.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+import yaml
 
 from kubesched.apiserver import Profile, Server
 from kubesched.clock import Chance, ManualClock
@@ -54,7 +57,7 @@ class _Replay:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.setup: Setup = setup_of(scenario)
-        self.clock = ManualClock(start=self.setup.start)
+        self.clock = ManualClock(start=self.setup.boot)
         self.known = Correspondence(time_shift_s=0.0)
         self.outcomes = [Outcome(exchange) for exchange in scenario.exchanges]
         self.t0_s = scenario.exchanges[0].t_ms / 1000
@@ -62,6 +65,7 @@ class _Replay:
     async def run(self) -> list[Outcome]:
         profile = Profile(taint_nodes=self.scenario.profile == "default")
         server = Server(clock=self.clock, chance=Chance(0), node_simulator=False, profile=profile)
+        self.clock.advance(self.setup.start - self.setup.boot)
         async with server, aiohttp.ClientSession(auto_decompress=True) as session:
             watches: list[tuple[Outcome, asyncio.Task[_Answer]]] = []
             for outcome in self.outcomes:
@@ -74,6 +78,9 @@ class _Replay:
                     await self._opened(server, len([t for _, t in watches if not t.done()]))
                 else:
                     self._judge(outcome, await self._finished(task))
+            for at_s, act in self.setup.later:
+                await self._advance_to(at_s)
+                act(server)
             await self._advance_to(self.clock.now() - self.setup.start + self.t0_s + 100)
             server.cut_watches()
             for outcome, task in watches:
@@ -106,7 +113,7 @@ class _Replay:
     async def _send(self, session: aiohttp.ClientSession, url: str, exchange: Exchange) -> _Answer:
         headers = {n: v for n, v in exchange.headers.items() if n in _SENT_HEADERS and not v.startswith("Bearer")}
         headers.setdefault("accept-encoding", "identity")
-        body = _body(self.known, exchange)
+        body = self.setup.bodies.get(exchange.index) or _body(self.known, exchange)
         if body is None:
             headers.pop("content-type", None)
         query = [
@@ -117,8 +124,9 @@ class _Replay:
         path = self.known.translate_path(exchange.path)
         skip = {"Content-Type"} if "content-type" not in headers else set()
         address = aiohttp.client.URL(url + path, encoded=True).update_query(query)
+        data = None if body is None else io.BytesIO(body)
         async with session.request(
-            exchange.method, address, data=body, headers=headers, skip_auto_headers=skip | {"User-Agent"}
+            exchange.method, address, data=data, headers=headers, skip_auto_headers=skip | {"User-Agent"}
         ) as response:
             text = (await response.read()).decode("utf-8", "replace")
             return _Answer(response.status, {n.lower(): v for n, v in response.headers.items()}, text)
@@ -130,11 +138,16 @@ class _Replay:
         for name in _COMPARED_HEADERS:
             comparison.equal(_header(exchange.answer_headers, name), _header(answer.headers, name), ("header", name))
         if exchange.stream is not None:
-            _compare_streams(comparison, exchange, _lines(answer.text))
+            compare_streams(comparison, exchange, _lines(answer.text))
         elif isinstance(exchange.answer, str):
             text = exchange.answer
             if not exchange.path.startswith("/openapi") and "verbose" not in exchange.query:
-                comparison.equal(text, answer.text, ("text",))
+                if exchange.answer_headers.get("content-type") == "application/yaml":
+                    comparison.equal(*(yaml.load(t, Loader=yaml.BaseLoader) for t in (text, answer.text)))
+                elif text.startswith('{"type"'):
+                    comparison.equal(_lines(text), _lines(answer.text), ("stream",))
+                else:
+                    comparison.equal(text, answer.text, ("text",))
         elif exchange.answer is not None:
             recorded = exchange.answer
             try:
@@ -153,7 +166,7 @@ class _Replay:
             self.known.names.setdefault(one["name"], other["name"])
 
 
-def _compare_streams(comparison: Comparison, exchange: Exchange, actual: list[Any]) -> None:
+def compare_streams(comparison: Comparison, exchange: Exchange, actual: list[Any]) -> None:
     """Events in order; of bookmarks only that they come where they came, and tell no older version than the events."""
     recorded = exchange.stream or []
     if recorded and "type" not in recorded[0]:
@@ -209,4 +222,9 @@ def _body(known: Correspondence, exchange: Exchange) -> bytes | None:
         return known.translate(body).encode()  # type: ignore[no-any-return]
     if exchange.headers.get("content-type", "").endswith("yaml") and isinstance(body, str):
         return body.encode()
-    return json.dumps(known.translate(body)).encode()
+    return _expanded(json.dumps(known.translate(body))).encode()
+
+
+def _expanded(text: str) -> str:
+    """A text from which the recorder cut a long run of one character, made long again."""
+    return re.sub(r"(.)<cut: (\d+) characters>", lambda found: found.group(1) * int(found.group(2)), text)

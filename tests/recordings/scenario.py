@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+_VERSION = re.compile(r'"resourceVersion": "(\d+)"')
 PACKED = Path(__file__).parent.parent / "data" / "recordings"
 
 
@@ -36,6 +38,11 @@ class Exchange:
         return self.stream is not None
 
     @property
+    def newest_version(self) -> int:
+        """The highest resourceVersion that the answer tells."""
+        return max((int(v) for v in _VERSION.findall(json.dumps([self.answer, self.stream]))), default=0)
+
+    @property
     def title(self) -> str:
         return f"#{self.index} {self.method} {self.path} [{self.step}]"
 
@@ -56,6 +63,17 @@ def scenarios() -> dict[str, Scenario]:
             document = json.loads(line)
             if document["exchanges"]:
                 found[document["scenario"]] = _scenario(document)
+    return found
+
+
+@cache
+def known_differences() -> dict[str, dict[int, str]]:
+    """Exchanges that are known not to be equal, by scenario and index, with the reason."""
+    found: dict[str, dict[int, str]] = {}
+    for line in Path(__file__).with_name("known_differences.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, index, reason = line.split(" ", 2)
+            found.setdefault(name, {})[int(index)] = reason
     return found
 
 

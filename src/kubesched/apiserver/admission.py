@@ -48,7 +48,7 @@ def check_namespace(api: Api, resource: Resource, namespace: str, name: str) -> 
 def admit_pod(api: Api, resource: Resource, pod: Json) -> None:
     """Priority and DefaultTolerationSeconds."""
     _resolve_priority(api, resource, pod)
-    _tolerate_lost_nodes(pod["spec"])
+    tolerate_lost_nodes(pod["spec"])
 
 
 def _resolve_priority(api: Api, resource: Resource, pod: Json) -> None:
@@ -87,7 +87,8 @@ def _resolve_priority(api: Api, resource: Resource, pod: Json) -> None:
     spec["priority"], spec["preemptionPolicy"] = value, policy
 
 
-def _tolerate_lost_nodes(spec: Json) -> None:
+def tolerate_lost_nodes(spec: Json) -> None:
+    """DefaultTolerationSeconds: a pod stays for five minutes on a node that is lost, unless it says otherwise."""
     tolerations = list(spec.get("tolerations") or ())
     for key in (_NOT_READY, _UNREACHABLE):
         if not any(_covers(toleration, key) for toleration in tolerations):

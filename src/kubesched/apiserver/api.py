@@ -22,7 +22,7 @@ from kubesched.apiserver import (
     status,
     writing,
 )
-from kubesched.apiserver.messages import DropConnection, Reply, Request, answer_refusal, answer_text
+from kubesched.apiserver.messages import Answer, DropConnection, Reply, Request, answer_refusal, answer_text
 from kubesched.apiserver.metadata import timestamp
 from kubesched.apiserver.resources import Resource, core
 from kubesched.apiserver.routing import route
@@ -68,7 +68,8 @@ class Api:
     async def handle(self, request: Request) -> Reply:
         """The reply to one request. Only DropConnection and cancellation get out."""
         try:
-            return await self._dispatch(request)
+            reply = await self._dispatch(request)
+            return writing.with_warnings(request, reply) if isinstance(reply, Answer) else reply
         except Refusal as refusal:
             return answer_refusal(refusal)
         except PlainNotFound:
@@ -84,6 +85,8 @@ class Api:
         if found is not None:
             return found
         route(request)
+        if request.target.deprecated:
+            request.warnings.append(request.target.deprecated)
         writing.check_options(request)
         if request.subresource:
             handler = _SUBRESOURCES.get(request.subresource, {}).get(request.verb)

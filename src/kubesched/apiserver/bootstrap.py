@@ -11,7 +11,7 @@ from kubesched.apiserver.writing import create_object
 if TYPE_CHECKING:
     from kubesched.apiserver.api import Api
 
-NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+NAMESPACES = ("kube-system", "kube-public", "default", "kube-node-lease")
 _PRIORITY_CLASSES = (
     ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
     ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that may be moved to another node."),

@@ -155,7 +155,7 @@ def _claim_of(volume: Json, now: float) -> str:
 
 def _event_object(event: Json, now: float) -> str:
     ref = event.get("involvedObject") or event.get("regarding") or {}
-    return f"{ref.get('kind', '').lower()}/{ref.get('name', '')}"
+    return f"{ref['kind'].lower()}/{ref.get('name', '')}" if ref.get("kind") else str(ref.get("name", ""))
 
 
 def _event_source(event: Json, now: float) -> str:

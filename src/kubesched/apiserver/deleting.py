@@ -105,15 +105,15 @@ def delete_object(api: Api, resource: Resource, stored: Stored, options: Options
     grace_s = _grace(document, options) if resource.graceful else 0
     if "deletionTimestamp" in meta:
         return _delete_again(api, resource, stored, document, grace_s, bool(finalizers), options)
-    if options.dry_run:
-        return stored, grace_s == 0 and not finalizers
     if grace_s == 0 and not finalizers and not resource.graceful:
-        return api.store.delete(resource, stored), True
+        return (stored if options.dry_run else api.store.delete(resource, stored)), True
     meta["deletionTimestamp"] = metadata.timestamp(api.clock.now() + grace_s)
     meta["deletionGracePeriodSeconds"] = grace_s
     if "generation" in meta:
         meta["generation"] += 1
     document["metadata"] = metadata.ordered(meta)
+    if options.dry_run:
+        return Stored(stored.key, document, stored.revision, ()), grace_s == 0 and not finalizers
     marked = api.store.update(resource, stored, document)
     if grace_s > 0 or finalizers:
         return marked, False

@@ -79,6 +79,17 @@ def _ask_budget(api: Api, stored: Stored, pod: Json, options: deleting.Options) 
         return
     status["disruptionsAllowed"] = allowed - 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), stored.name: api.now()}
+    if status["disruptionsAllowed"] == 0:
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "observedGeneration": status.get("observedGeneration", 0),
+            "lastTransitionTime": api.now(),
+            "reason": "InsufficientPods",
+            "message": "",
+        }
+        others = [c for c in status.get("conditions") or () if c["type"] != condition["type"]]
+        status["conditions"] = [*others, condition]
     api.store.update(_BUDGETS, kept, budget)
 
 

@@ -10,10 +10,10 @@ import hashlib
 from functools import cache
 from typing import Any
 
-from kubesched.apiserver.messages import Answer, Request, answer_json
+from kubesched.apiserver.messages import TEXT, Answer, Request, answer_json
 from kubesched.apiserver.resources import GROUP_VERSIONS, RESOURCES, Resource
 from kubesched.apiserver.schema import Field, Struct, struct, struct_of
-from kubesched.apiserver.schema.types import META, names
+from kubesched.apiserver.schema.structs import META, names
 from kubesched.apiserver.status import PlainNotFound, Refusal
 from kubesched.apiserver.store import Json, encode
 
@@ -41,7 +41,9 @@ _METHODS = (("get", "get"), ("post", "create"), ("put", "update"), ("patch", "pa
 def answer(request: Request) -> Answer:
     path = request.path.rstrip("/")
     if path == "/openapi/v3":
-        return answer_json({"paths": {name: {"serverRelativeURL": _url(name)} for name in _v3_names()}})
+        answer_ = answer_json({"paths": {name: {"serverRelativeURL": _url(name)} for name in _v3_names()}})
+        answer_.content_type = TEXT  # as the original declares it
+        return answer_
     if path == "/openapi/v2":
         if "com.github.proto-openapi" in request.headers.get("accept", "") and "json" not in request.headers["accept"]:
             raise Refusal(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json")

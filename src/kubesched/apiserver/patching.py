@@ -10,11 +10,11 @@ from kubesched.apiserver import go_json, views
 from kubesched.apiserver.json_patch import PatchFault, apply_json_patch
 from kubesched.apiserver.messages import Reply, Request
 from kubesched.apiserver.representation import accepted
-from kubesched.apiserver.schema import Struct, struct_of
-from kubesched.apiserver.status import Refusal, bad_request, unsupported_media
-from kubesched.apiserver.store import Json, decode
+from kubesched.apiserver.schema import Struct, WrongType, struct_of
+from kubesched.apiserver.status import Cause, Refusal, bad_request, invalid, quoted, unsupported_media
+from kubesched.apiserver.store import Json, decode, encode
 from kubesched.apiserver.strategic_merge import MergeFault, strategic_merge
-from kubesched.apiserver.writing import commit_update, reviewed, with_warnings
+from kubesched.apiserver.writing import commit_update, typed
 
 if TYPE_CHECKING:
     from kubesched.apiserver.api import Api
@@ -28,7 +28,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 async def patch(api: Api, request: Request) -> Reply:
     resource, form = request.target, accepted(request)
     if request.content_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH):
-        raise unsupported_media("415: Unsupported Media Type")
+        raise unsupported_media("415: Unsupported Media Type", {})
     if request.content_type == APPLY_PATCH:
         raise unsupported_media("server-side apply is not served here; use client-side apply")
     stored = api.find(request)
@@ -40,8 +40,13 @@ async def patch(api: Api, request: Request) -> Reply:
     name = document["metadata"].get("name", request.name)
     if name != request.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
-    document = reviewed(request, resource, document)
-    return with_warnings(request, commit_update(api, request, stored, document, form))
+    try:
+        document = typed(request, resource, document)
+    except WrongType as error:
+        value = quoted(encode(document).decode())
+        cause = Cause("FieldValueInvalid", f"Invalid value: {value}: {error}", "patch")
+        raise invalid("", "", "", [cause]) from None
+    return commit_update(api, request, stored, document, form)
 
 
 def patched(request: Request, current: Json, type_: Struct | None) -> Json:

@@ -42,6 +42,7 @@ class Resource:
     has_generation: bool = False
     graceful: bool = False
     field_labels: tuple[str, ...] = ()
+    deprecated: str = ""
     api_version: str = field(default="", init=False)
     qualified: str = field(default="", init=False)
     prefix: bytes = field(default=b"", init=False, repr=False)
@@ -107,9 +108,21 @@ def _core() -> list[Resource]:
 
     return [
         row("Binding", "bindings", verbs=("create",)),
-        row("ComponentStatus", "componentstatuses", False, short_names=("cs",), verbs=("get", "list")),
+        row(
+            "ComponentStatus",
+            "componentstatuses",
+            False,
+            short_names=("cs",),
+            verbs=("get", "list"),
+            deprecated="v1 ComponentStatus is deprecated in v1.19+",
+        ),
         row("ConfigMap", "configmaps", short_names=("cm",)),
-        row("Endpoints", "endpoints", short_names=("ep",)),
+        row(
+            "Endpoints",
+            "endpoints",
+            short_names=("ep",),
+            deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ),
         row("Event", "events", short_names=("ev",), field_labels=_EVENT_FIELDS),
         row("LimitRange", "limitranges", short_names=("limits",)),
         row(

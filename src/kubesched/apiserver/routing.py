@@ -42,6 +42,8 @@ def route(request: Request) -> None:
         request.namespace = rest[1]
         rest = rest[2:]
     resource = BY_PATH.get((group, version, rest[0]))
+    if len(rest) > 3 and rest[2] == "proxy":
+        rest = rest[:3]
     if resource is None or len(rest) > 3 or (namespaced and not resource.namespaced):
         raise unknown_resource()
     request.resource = resource

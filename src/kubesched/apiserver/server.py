@@ -34,6 +34,7 @@ from kubesched.apiserver.messages import (
     finish_json,
 )
 from kubesched.apiserver.node_simulator import NodeSimulator
+from kubesched.apiserver.representation import YAML, as_yaml, wants_yaml
 from kubesched.apiserver.status import Refusal
 from kubesched.apiserver.store import Json, Store
 from kubesched.clock import Chance, Clock, RealClock
@@ -175,13 +176,17 @@ def _response(request: Request, answer: Answer) -> web.Response:
     headers = {"Cache-Control": "no-cache, private", **answer.headers}
     content_type = answer.content_type
     if content_type.startswith(JSON) and body:
-        body = finish_json(request, body)
+        if answer.status < 300 and wants_yaml(request):
+            body, content_type = as_yaml(body), YAML
+        else:
+            body = finish_json(request, body)
     if len(body) > GZIP_FROM_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
         packer = zlib.compressobj(1, zlib.DEFLATED, 31)
         body = packer.compress(body) + packer.flush()
         headers["Content-Encoding"] = "gzip"
         headers["Vary"] = "Accept-Encoding"
-    headers[hdrs.CONTENT_TYPE] = content_type
+    if content_type:
+        headers[hdrs.CONTENT_TYPE] = content_type
     if request.method == "HEAD":
         body = b""
     return web.Response(status=answer.status, body=body, headers=headers)

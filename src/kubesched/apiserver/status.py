@@ -106,15 +106,16 @@ def quoted(value: Any) -> str:
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refusal:
     """422 for an object that fails validation; one cause is told inline, several in brackets."""
-    told = [f"{c.field}: {c.text}" if c.field else c.text for c in causes]
-    text = told[0] if len(told) == 1 else "[" + ", ".join(dict.fromkeys(told)) + "]"
+    told = list(dict.fromkeys(f"{c.field}: {c.text}" if c.field else c.text for c in causes))
+    text = told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"
     qualified = f"{kind}.{group}" if group else kind
     details: Json = {}
     if name:
         details["name"] = name
     if group:
         details["group"] = group
-    details["kind"] = kind
+    if kind:
+        details["kind"] = kind
     details["causes"] = [c.document() for c in causes]
     return Refusal(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details)
 
@@ -196,8 +197,8 @@ def expired(message: str, metadata: Mapping[str, Any] | None = None) -> Refusal:
     return Refusal(410, "Expired", message, metadata=metadata)
 
 
-def unsupported_media(message: str) -> Refusal:
-    return Refusal(415, "UnsupportedMediaType", message, {})
+def unsupported_media(message: str, details: Mapping[str, Any] | None = None) -> Refusal:
+    return Refusal(415, "UnsupportedMediaType", message, details)
 
 
 def success(code: int | None = None, details: Mapping[str, Any] | None = None) -> Json:

@@ -6,6 +6,7 @@ Everything else is shown as it is stored, without touching its bytes.
 from __future__ import annotations
 
 from kubesched.apiserver.resources import Resource
+from kubesched.apiserver.schema import review, struct_of
 from kubesched.apiserver.store import Json, Stored, encode
 
 _TO_EVENTS = {
@@ -55,5 +56,7 @@ def kept(resource: Resource, sent: Json) -> Json:
 
 def _event(event: Json, api_version: str, names: dict[str, str]) -> Json:
     renamed = {names.get(name, name): value for name, value in event.items()}
-    renamed["apiVersion"] = api_version
-    return renamed
+    group, _, version = api_version.rpartition("/")
+    type_ = struct_of(group, version, "Event")
+    assert type_ is not None
+    return review(type_, {**renamed, "apiVersion": api_version}).document

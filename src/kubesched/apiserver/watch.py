@@ -37,7 +37,7 @@ class Watch:
         backlog: int = BACKLOG_BYTES,
     ) -> None:
         self.closed = False
-        self.sent_revision = 0
+        self._after = 0
         self._collection = collection
         self._selection = selection
         self._form = form
@@ -47,7 +47,9 @@ class Watch:
         self._backlog = backlog
         self._wake = asyncio.Event()
 
-    def open(self) -> None:
+    def open(self, after: int) -> None:
+        """From now on changes are taken, those after version `after`."""
+        self._after = after
         self._collection.watchers.append(self)
 
     def close(self) -> None:
@@ -64,7 +66,7 @@ class Watch:
             self.push(event_line(ADDED, self._render(stored)))
 
     def offer(self, change: Change) -> None:
-        line = self._line(change)
+        line = self._line(change) if change.revision > self._after else None
         if line is not None:
             self.push(line)
 

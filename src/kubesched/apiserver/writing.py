@@ -15,6 +15,7 @@ from kubesched.apiserver.reading import answer_object
 from kubesched.apiserver.representation import accepted
 from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.rules import rules_for
+from kubesched.apiserver.rules.pods import check_resize
 from kubesched.apiserver.schema import WrongType, review, struct_of
 from kubesched.apiserver.status import (
     Cause,
@@ -82,35 +83,38 @@ def read_object(request: Request) -> Json:
 
 def reviewed(request: Request, resource: Resource, document: Json, duplicates: list[str] | None = None) -> Json:
     """The document as the API types hold it; what they do not know is warned of, or refused when that is asked for."""
+    try:
+        return typed(request, resource, document, duplicates)
+    except WrongType as error:
+        text = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+        raise bad_request(text) from None
+
+
+def typed(request: Request, resource: Resource, document: Json, duplicates: list[str] | None = None) -> Json:
+    """As `reviewed`, but faults are raised as WrongType, for callers who tell them in words of their own."""
     type_ = struct_of(resource.group, resource.version, resource.kind)
     if type_ is None:
         return document
-    try:
-        found = review(type_, document)
-    except WrongType as error:
-        raise bad_request(_cannot_be_handled(resource, str(error))) from None
+    found = review(type_, document)
     told = [f'unknown field "{name}"' for name in found.unknown]
     told += [f'duplicate field "{name}"' for name in duplicates or ()]
     if told:
         mode = request.query.get("fieldValidation") or "Warn"
         if mode == "Strict":
-            raise bad_request(_cannot_be_handled(resource, f"strict decoding error: {', '.join(told)}"))
+            raise WrongType(f"strict decoding error: {', '.join(told)}")
         if mode == "Warn":
             request.warnings += told
     return found.document
-
-
-def _cannot_be_handled(resource: Resource, text: str) -> str:
-    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {text}'
 
 
 async def create(api: Api, request: Request) -> Reply:
     form = accepted(request)
     document = read_object(request)
     document, stored = create_object(api, request.target, document, request.dry_run)
+    request.warnings += rules_for(request.target).warn(document)
     if stored is None:
-        return with_warnings(request, answer_json(document, 201))
-    return with_warnings(request, answer_object(api, request, stored, form, 201))
+        return answer_json(document, 201)
+    return answer_object(api, request, stored, form, 201)
 
 
 def create_object(api: Api, resource: Resource, document: Json, dry_run: bool = False) -> tuple[Json, Stored | None]:
@@ -170,7 +174,7 @@ async def replace(api: Api, request: Request) -> Reply:
         refusal.message = refusal.message.replace(resource.kind, resource.plural, 1)
         refusal.details = {**(refusal.details or {}), "kind": resource.plural}
         raise refusal
-    return with_warnings(request, commit_update(api, request, stored, document, form))
+    return commit_update(api, request, stored, document, form)
 
 
 def commit_update(api: Api, request: Request, stored: Stored, document: Json, form: Any = None) -> Answer:
@@ -180,6 +184,8 @@ def commit_update(api: Api, request: Request, stored: Stored, document: Json, fo
         form = accepted(request)
     old = views.document(resource, stored)
     new, result = update_object(api, resource, stored, old, document, request.subresource, request.dry_run)
+    if new["metadata"].get("generation") != old["metadata"].get("generation"):
+        request.warnings += rules_for(resource).warn(new)
     if result is None:
         return answer_json(new)
     return answer_object(api, request, result, form)
@@ -194,7 +200,8 @@ def update_object(
     subresource: str = "",
     dry_run: bool = False,
 ) -> tuple[Json, Stored | None]:
-    """The new version as shown, and as stored (None with dry_run). Nothing is written when nothing changes."""
+    """The new version as shown, and as stored. Nothing is written when nothing changes. It is only shown with dry_run,
+    and when a terminating object that nothing holds any more goes with this write."""
     old_meta, new_meta = old["metadata"], new["metadata"]
     version = new_meta.get("resourceVersion")
     if version and version != str(stored.revision):
@@ -221,15 +228,14 @@ def update_object(
         rules.on_update(old, new)
         rules.default(new)
     causes = metadata.check(new_meta, name_is_label=rules.label_name, any_name=rules.any_name)
-    causes += _new_finalizers(old_meta, new_meta)
+    causes = causes * rules.update_checks_metadata + _new_finalizers(old_meta, new_meta) * rules.update_checks
     if not parts and subresource == "":
-        causes += rules.validate_update(old, new)
-        if not causes:
-            causes += rules.validate(new)
+        causes += rules.validate_update(old, new) or rules.validate(new) * rules.update_checks
         if resource.has_generation and _without_metadata_and_status(new) != _without_metadata_and_status(old):
             new_meta["generation"] = old_meta.get("generation", 0) + 1
     elif subresource in ("ephemeralcontainers", "resize") and new["spec"] != old["spec"]:
         new_meta["generation"] = old_meta.get("generation", 0) + 1
+        causes += check_resize(old, new) if subresource == "resize" else []
     if causes:
         raise invalid(resource.kind, rules.error_group(resource), stored.name, causes)
     new["metadata"] = metadata.ordered(new_meta)
@@ -239,7 +245,8 @@ def update_object(
         return new, None
     kept = views.kept(resource, new)
     if "deletionTimestamp" in new_meta and _is_finished(new):
-        return new, api.store.delete(resource, stored, kept)
+        api.store.delete(resource, stored, kept)
+        return old | new | {"metadata": {**new["metadata"], "resourceVersion": str(stored.revision)}}, None
     return new, api.store.update(resource, stored, kept)
 
 
@@ -292,6 +299,7 @@ async def finalize(api: Api, request: Request) -> Reply:
 
 
 def with_warnings(request: Request, answer: Answer) -> Answer:
+    """The answer with the warnings that the request has gathered, as kubectl prints them."""
     if request.warnings:
         escaped = [text.replace("\\", "\\\\").replace('"', '\\"') for text in request.warnings]
         answer.headers["Warning"] = ", ".join(f'299 - "{text}"' for text in escaped)

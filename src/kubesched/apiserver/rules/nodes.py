@@ -58,4 +58,4 @@ def validate(node: Json) -> list[Cause]:
     return causes
 
 
-RULES = Rules(default=default, on_create=on_create, validate=validate)
+RULES = Rules(default=default, on_create=on_create, validate=validate, update_checks=2)

@@ -23,7 +23,7 @@ _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 def check_pod_spec(spec: Json, path: str) -> list[Cause]:
     causes = _check_volumes(spec.get("volumes") or (), f"{path}.volumes")
-    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
+    volumes = {volume.get("name") for volume in spec.get("volumes") or () if len(volume) <= 2}
     containers = spec.get("containers") or ()
     if not containers:
         causes.append(required(f"{path}.containers"))
@@ -73,7 +73,7 @@ def _check_volumes(volumes: Sequence[Json], path: str) -> list[Cause]:
         elif name in names:
             causes.append(duplicate(f"{where}.name", name))
         names.add(name)
-        sources = [key for key in volume if key != "name"]
+        sources = sorted((key for key in volume if key != "name"), key=lambda source: source != "emptyDir")
         causes += [
             forbidden_field(f"{where}.{source}", "may not specify more than 1 volume type") for source in sources[1:]
         ]
@@ -280,3 +280,12 @@ def _check_gates(gates: Sequence[Json], path: str) -> list[Cause]:
             causes.append(duplicate(f"{path}[{index}]", name))
         names.add(name)
     return causes
+
+
+def pod_spec_warnings(spec: Json, path: str) -> list[str]:
+    """What is valid and yet hardly meant."""
+    return [
+        f"{path}.topologySpreadConstraints[{index}].labelSelector: a null labelSelector results in matching no pod"
+        for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ())
+        if constraint.get("labelSelector") is None
+    ]

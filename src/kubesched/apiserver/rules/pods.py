@@ -9,8 +9,8 @@ from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.rules.base import Rules
 from kubesched.apiserver.rules.pod_changes import changes_of_gates, forbidden_changes
 from kubesched.apiserver.rules.pod_template import default_pod_spec
-from kubesched.apiserver.rules.pod_validation import check_pod_spec
-from kubesched.apiserver.status import Cause, forbidden_field
+from kubesched.apiserver.rules.pod_validation import check_pod_spec, pod_spec_warnings
+from kubesched.apiserver.status import Cause, forbidden_field, invalid_value
 from kubesched.apiserver.store import Json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def default(pod: Json) -> None:
 def on_create(api: Api, resource: Resource, pod: Json) -> None:
     status: Json = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
-        status["conditions"] = [dict(GATED_CONDITION)]
+        status["conditions"] = [{**GATED_CONDITION, "lastTransitionTime": api.now()}]
     pod["status"] = status
     admission.admit_pod(api, resource, pod)
 
@@ -73,10 +73,11 @@ def validate(pod: Json) -> list[Cause]:
 
 
 def on_update(old: Json, new: Json) -> None:
-    """Priority is resolved once; what a client leaves out of a replacement is kept."""
+    """Priority is resolved once and kept when a replacement leaves it out; lost nodes are tolerated as ever."""
     for name in ("priority", "preemptionPolicy"):
         if name in old["spec"]:
             new["spec"].setdefault(name, old["spec"][name])
+    admission.tolerate_lost_nodes(new["spec"])
 
 
 def validate_update(old: Json, new: Json) -> list[Cause]:
@@ -86,6 +87,21 @@ def validate_update(old: Json, new: Json) -> list[Cause]:
     return forbidden_changes(old, new)
 
 
+def check_resize(old: Json, new: Json) -> list[Cause]:
+    """A resize may not move the pod into another quality-of-service class."""
+    before = qos_class(old["spec"])
+    if qos_class(new["spec"]) == before:
+        return []
+    return [invalid_value("spec", before, "Pod QOS Class may not change as a result of resizing")]
+
+
 RULES = Rules(
-    default=default, on_create=on_create, validate=validate, on_update=on_update, validate_update=validate_update
+    default=default,
+    on_create=on_create,
+    validate=validate,
+    on_update=on_update,
+    validate_update=validate_update,
+    warn=lambda pod: pod_spec_warnings(pod["spec"], "spec"),
+    update_checks_metadata=4,
+    update_checks=2,
 )

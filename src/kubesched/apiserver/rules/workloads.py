@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.rules.base import Rules
 from kubesched.apiserver.rules.pod_template import default_pod_spec
-from kubesched.apiserver.rules.pod_validation import check_pod_spec
+from kubesched.apiserver.rules.pod_validation import check_pod_spec, pod_spec_warnings
 from kubesched.apiserver.status import Cause, invalid_value, required
 from kubesched.apiserver.store import Json
 
@@ -177,6 +177,10 @@ def _check_job(document: Json) -> list[Cause]:
     return causes
 
 
+def _template_warnings(document: Json) -> list[str]:
+    return pod_spec_warnings(document["spec"]["template"]["spec"], "spec.template.spec")
+
+
 def _selector_fixed(old: Json, new: Json) -> list[Cause]:
     before, after = old["spec"].get("selector"), new["spec"].get("selector")
     return [] if before == after else [invalid_value("spec.selector", after, "field is immutable")]
@@ -187,12 +191,14 @@ DEPLOYMENT = Rules(
     on_create=_create_deployment,
     validate=_check_selected,
     validate_update=_selector_fixed,
+    warn=_template_warnings,
 )
 REPLICA_SET = Rules(
     default=_default_replica_set_only,
     on_create=_create_with_replicas,
     validate=_check_selected,
     validate_update=_selector_fixed,
+    warn=_template_warnings,
 )
 REPLICATION_CONTROLLER = Rules(default=_default_replication_controller, on_create=_create_with_replicas)
 STATEFUL_SET = Rules(
@@ -200,6 +206,7 @@ STATEFUL_SET = Rules(
     on_create=_create_stateful_set,
     validate=_check_selected,
     validate_update=_selector_fixed,
+    warn=_template_warnings,
     label_name=True,
 )
 DAEMON_SET = Rules(
@@ -207,6 +214,7 @@ DAEMON_SET = Rules(
     on_create=_create_daemon_set,
     validate=_check_selected,
     validate_update=_selector_fixed,
+    warn=_template_warnings,
 )
 JOB = Rules(default=_default_job, on_create=_create_job, validate=_check_job)
 CRON_JOB = Rules(default=_default_cron_job)

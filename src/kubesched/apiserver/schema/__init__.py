@@ -6,6 +6,6 @@ taken as they come.
 """
 
 from kubesched.apiserver.schema.review import Review, WrongType, review, zero
-from kubesched.apiserver.schema.types import Field, Struct, struct, struct_of
+from kubesched.apiserver.schema.structs import Field, Struct, struct, struct_of
 
 __all__ = ["Field", "Review", "Struct", "WrongType", "review", "struct", "struct_of", "zero"]

@@ -4,7 +4,8 @@
 
 It reads names, types, tags and list markers of struct fields (facts of the API), no text. A row of the table is
 
-    type name -> [[json name, type, protobuf number, flags, merge key, patch strategy, list type, list keys], ...]
+    type name -> [[json name, type, protobuf number, flags, merge key, patch strategy, list type, list keys,
+                   name of a named string type], ...]
 
 where a type is a scalar name, `[]T`, `map:T` or `#Other`. Flags: `r` required, `p` may be absent (a pointer), `z`
 written even when zero, `o` left out when a zero struct. An empty name embeds the fields of the type.
@@ -103,11 +104,20 @@ def _fields(package: str, body: str, aliases: dict[str, dict[str, str]]) -> list
             tag.get("patchStrategy", ""),
             list_type,
             keys,
+            _named_scalar(package, go_type, aliases),
         ]
         while row and row[-1] in ("", [], 0):
             row.pop()
         rows.append(row)
     return rows
+
+
+def _named_scalar(package: str, go_type: str, aliases: dict[str, dict[str, str]]) -> str:
+    """`v1.PodPhase` for a field whose type is a named string: errors tell it."""
+    name = go_type.lstrip("*")
+    if aliases.get(package, {}).get(name) == "string":
+        return f"{package.rsplit('.', 1)[-1]}.{name}"
+    return ""
 
 
 def _marker(comments: str, name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubesched.apiserver.go_json import type_name
 from kubesched.apiserver.schema.quantities import InvalidQuantity, canonical
-from kubesched.apiserver.schema.types import Field, Struct, struct
+from kubesched.apiserver.schema.structs import Field, Struct, struct
 
 _GO_SCALARS = {"string": "string", "bool": "bool", "int": "int32", "long": "int64", "float": "float64"}
 _ZERO = {"string": "", "bool": False, "int": 0, "long": 0, "float": 0, "quantity": "0", "intorstring": 0}
@@ -55,7 +55,7 @@ class _Walk:
                     out[name] = _zero_of(spec)
                 continue
             found += 1
-            kept = self.value(spec.type, sent, (*path, name), owner)
+            kept = self.value(spec.type, sent, (*path, name), owner, spec.go_type)
             if kept or spec.pointer or spec.always or spec.type[0] == "#":
                 if not kept and spec.omit_zero and spec.type[0] == "#" and not spec.pointer:
                     continue
@@ -65,7 +65,7 @@ class _Walk:
             self.unknown += [_shown((*path, name)) for name in value if name not in fields]
         return out
 
-    def value(self, type_: str, sent: Any, path: tuple[str | int, ...], owner: str) -> Any:
+    def value(self, type_: str, sent: Any, path: tuple[str | int, ...], owner: str, go_type: str = "") -> Any:
         if type_ == "string":
             if type(sent) is str:
                 return sent
@@ -116,7 +116,7 @@ class _Walk:
             return sent
         raise WrongType(
             f"json: cannot unmarshal {type_name(sent)} into Go struct field "
-            f"{owner}.{'.'.join(p for p in path if isinstance(p, str))} of type {_go_type(type_)}"
+            f"{owner}.{'.'.join(p for p in path if isinstance(p, str))} of type {go_type or _go_type(type_)}"
         )
 
 
@@ -143,7 +143,10 @@ def check_time(text: str) -> None:
 def check_micro_time(text: str) -> None:
     layout = "2006-01-02T15:04:05.000000Z07:00"
     head, rest = text[:19], text[19:]
-    check_time(head + "Z")
+    try:
+        check_time(head + "Z")
+    except WrongType:
+        raise WrongType(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"') from None
     if len(rest) >= 8 and rest[0] == "." and rest[1:7].isdecimal() and not rest[7].isdecimal():
         return
     raise WrongType(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as ".000000"')

@@ -30,11 +30,12 @@ class Field:
     retain_keys: bool = False
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
+    go_type: str = ""
 
     @property
     def written_when_zero(self) -> bool:
         """Go writes it even when nothing was sent: no omitempty, or a struct (or time) held by value."""
-        by_value = (self.type[0] == "#" or self.type == "time") and not (self.pointer or self.omit_zero)
+        by_value = (self.type[0] == "#" or self.type in ("time", "microtime")) and not (self.pointer or self.omit_zero)
         return self.always or by_value
 
     @property
@@ -88,7 +89,7 @@ def struct(name: str) -> Struct | None:
             assert embedded is not None, row
             fields.update(embedded.fields)
             continue
-        json_name, type_, number, flags, key, strategy, list_type, list_keys = row + _FILL[len(row) :]
+        json_name, type_, number, flags, key, strategy, list_type, list_keys, go_type = row + _FILL[len(row) :]
         fields[json_name] = Field(
             json_name,
             type_,
@@ -102,11 +103,12 @@ def struct(name: str) -> Struct | None:
             "retainKeys" in strategy,
             list_type,
             tuple(list_keys),
+            go_type,
         )
     return Struct(name, fields)
 
 
-_FILL: list[Any] = ["", "", 0, "", "", "", "", []]
+_FILL: list[Any] = ["", "", 0, "", "", "", "", [], ""]
 
 
 def struct_of(group: str, version: str, kind: str) -> Struct | None:
