@@ -65,9 +65,13 @@ ZONE = "topology.kubernetes.io/zone"
         ),
         pytest.param(pod_with_term(fields=[("metadata.name", "NotIn", ["n4"])]), "n1 n2 n3", id="field-not-in"),
         pytest.param(pod_with_term(fields=[("metadata.name", "In", ["ghost"])]), "", id="field-ghost"),
-        pytest.param(pod_with_term(fields=[("metadata.name", "NotIn", ["ghost"])]), "n1 n2 n3 n4", id="field-not-ghost"),
+        pytest.param(
+            pod_with_term(fields=[("metadata.name", "NotIn", ["ghost"])]), "n1 n2 n3 n4", id="field-not-ghost"
+        ),
         pytest.param(pod_with_term(fields=[("metadata.uid", "In", ["n4"])]), "", id="other-fields-are-empty"),
-        pytest.param(pod_with_term(fields=[("metadata.uid", "NotIn", ["n4"])]), "n1 n2 n3 n4", id="other-fields-negated"),
+        pytest.param(
+            pod_with_term(fields=[("metadata.uid", "NotIn", ["n4"])]), "n1 n2 n3 n4", id="other-fields-negated"
+        ),
         pytest.param(pod_with_term(fields=[("metadata.name", "In", ["n1", "n2"])]), "", id="field-with-two-values"),
         pytest.param(pod_with_term(("disk", "Wants", ["x"])), "", id="unknown-operator-matches-nothing"),
     ],
@@ -95,11 +99,15 @@ def test_filter_follows_labels() -> None:
     ("pod", "expected"),
     [
         pytest.param(make_pod(), Status.skip(), id="nothing-asked-skips"),
-        pytest.param(make_pod().preferred_node_affinity(1, ("disk", "Exists", [])), Status.skip(), id="preferences-skip"),
+        pytest.param(
+            make_pod().preferred_node_affinity(1, ("disk", "Exists", [])), Status.skip(), id="preferences-skip"
+        ),
         pytest.param(make_pod().node_selector({"a": "b"}), None, id="selector-narrows-nothing"),
         pytest.param(make_pod().node_affinity_name("n1"), {"n1"}, id="one-name"),
         pytest.param(make_pod().node_affinity_name("n1", "n2"), {"n1", "n2"}, id="a-name-a-term"),
-        pytest.param(make_pod().node_affinity_name("n1").node_affinity_in("disk", ["ssd"]), None, id="one-term-without"),
+        pytest.param(
+            make_pod().node_affinity_name("n1").node_affinity_in("disk", ["ssd"]), None, id="one-term-without"
+        ),
         pytest.param(make_pod().node_affinity_name("ghost"), {"ghost"}, id="ghost"),
         pytest.param(
             pod_with_term(fields=[("metadata.name", "In", ["n1"]), ("metadata.name", "In", ["n2"])]),
@@ -107,9 +115,9 @@ def test_filter_follows_labels() -> None:
             id="conflict-within-the-term",
         ),
         pytest.param(
-            pod_with_term(
-                fields=[("metadata.name", "In", ["n1"]), ("metadata.name", "In", ["n2"])]
-            ).node_affinity_name("n3"),
+            pod_with_term(fields=[("metadata.name", "In", ["n1"]), ("metadata.name", "In", ["n2"])]).node_affinity_name(
+                "n3"
+            ),
             {"n3"},
             id="conflict-in-one-of-two-terms",
         ),
@@ -121,7 +129,7 @@ def test_pre_filter(pod: PodBuilder, expected: object) -> None:
     answer = rig.pre_filter(rig.plugin("NodeAffinity"), pod)
     if isinstance(expected, set):
         assert isinstance(answer, PreFilterResult)
-        assert answer.node_names == expected
+        assert set(answer.node_names or ()) == expected
     else:
         assert answer == expected
 
@@ -133,7 +141,10 @@ def test_pre_filter(pod: PodBuilder, expected: object) -> None:
     ("pod", "raw", "normalized"),
     [
         pytest.param(
-            make_pod().preferred_node_affinity(10, ("disk", "In", ["ssd"])), [10, 0, 0, 0], [100, 0, 0, 0], id="one-term"
+            make_pod().preferred_node_affinity(10, ("disk", "In", ["ssd"])),
+            [10, 0, 0, 0],
+            [100, 0, 0, 0],
+            id="one-term",
         ),
         pytest.param(
             make_pod()
@@ -150,7 +161,9 @@ def test_pre_filter(pod: PodBuilder, expected: object) -> None:
             id="weight-0-and-empty-terms-count-nothing",
         ),
         pytest.param(
-            make_pod().preferred_node_affinity(0, ("cores", "Gt", ["x"])).preferred_node_affinity(1, ("disk", "Exists", [])),
+            make_pod()
+            .preferred_node_affinity(0, ("cores", "Gt", ["x"]))
+            .preferred_node_affinity(1, ("disk", "Exists", [])),
             [1, 1, 1, 0],
             [100, 100, 100, 0],
             id="weight-0-is-not-even-parsed",
@@ -172,7 +185,9 @@ def test_score_is_skipped_without_preferences() -> None:
 
 def test_a_preference_that_cannot_be_parsed_fails_the_attempt() -> None:
     rig = Rig(NODES)
-    pod = make_pod().preferred_node_affinity(1, ("disk", "Exists", [])).preferred_node_affinity(2, ("cores", "Gt", ["x"]))
+    pod = (
+        make_pod().preferred_node_affinity(1, ("disk", "Exists", [])).preferred_node_affinity(2, ("cores", "Gt", ["x"]))
+    )
     status = rig.pre_score(rig.plugin("NodeAffinity"), pod)
     assert status is not None
     assert status.code is Code.ERROR
@@ -276,7 +291,11 @@ def test_details_show_what_differs() -> None:
         pytest.param(None, None, make_node().label("pool", "y"), SKIP, id="other-node-added"),
         pytest.param(None, make_node(), make_node().label("pool", "x"), QUEUE, id="now-matches"),
         pytest.param(
-            None, make_node().label("pool", "x"), make_node().label("pool", "x").label("a", "b"), SKIP, id="matched-before"
+            None,
+            make_node().label("pool", "x"),
+            make_node().label("pool", "x").label("a", "b"),
+            SKIP,
+            id="matched-before",
         ),
         pytest.param(None, make_node().label("pool", "x"), make_node(), SKIP, id="no-longer-matches"),
         pytest.param(

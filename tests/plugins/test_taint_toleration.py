@@ -36,8 +36,12 @@ UNTOLERATED = "UnschedulableAndUnresolvable: node(s) had untolerated taint(s)"
             False,
             id="toleration-of-another-effect",
         ),
-        pytest.param(make_node().taint("a").taint("b"), make_pod().toleration(operator="Exists"), True, id="everything"),
-        pytest.param(make_node().taint("a", "5"), make_pod().toleration("a", "3", operator="Gt"), False, id="gt-is-off"),
+        pytest.param(
+            make_node().taint("a").taint("b"), make_pod().toleration(operator="Exists"), True, id="everything"
+        ),
+        pytest.param(
+            make_node().taint("a", "5"), make_pod().toleration("a", "3", operator="Gt"), False, id="gt-is-off"
+        ),
     ],
 )
 def test_filter(node: NodeBuilder, pod: PodBuilder, fits: bool) -> None:
