@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 import yaml
+from yarl import URL
 
 from kubesched.apiserver import Profile, Server
 from kubesched.clock import Chance, ManualClock
@@ -123,7 +124,7 @@ class _Replay:
         ]
         path = self.known.translate_path(exchange.path)
         skip = {"Content-Type"} if "content-type" not in headers else set()
-        address = aiohttp.client.URL(url + path, encoded=True).update_query(query)
+        address = URL(url + path, encoded=True).update_query(query)
         data = None if body is None else io.BytesIO(body)
         async with session.request(
             exchange.method, address, data=data, headers=headers, skip_auto_headers=skip | {"User-Agent"}

@@ -29,19 +29,22 @@ _BOOTSTRAPPED = frozenset({"default", "kube-system", "kube-public", "kube-node-l
 class Setup:
     """`boot` is when the server came up, `start` when the scenario began; `objects` are there when an exchange first
     shows or names them; `acts` happen before an exchange, `later` so many seconds after the start; `bodies` were sent
-    where the recording shows only what they parse to.
+    where the recording shows only what they parse to; `version` is the recorded version at the start, where it matters.
     """
 
     start: float
     boot: float
     objects: list[Json] = field(default_factory=list)
     acts: dict[int, list[Callable[[Server], None]]] = field(default_factory=dict)
+    version: int = 0
     bodies: dict[int, bytes] = field(default_factory=dict)
     later: list[tuple[float, Callable[[Server], None]]] = field(default_factory=list)
     due: dict[int, list[Json]] = field(default_factory=dict)
     shown_at: dict[str, int] = field(default_factory=dict)
 
     def before(self, index: int, server: Server, known: Correspondence) -> None:
+        if index == 0 and self.version:
+            known.revision(self.version, server.store.revision)
         for document in self.due.get(index, ()):
             self._load(server, document, known)
         for act in self.acts.get(index, ()):
@@ -318,8 +321,11 @@ def _list(setup: Setup) -> None:
         for number in range(150):
             _request(server, "DELETE", f"{pods}/big{number:03}")
 
+    def renew_lease(server: Server) -> None:
+        server.load([lease])
+
     setup.acts = {
-        21: [lambda server: server.load([lease]) and None],
+        21: [renew_lease],
         27: [between_pages],
         88: [many_pods],
         89: [fewer_pods],
@@ -450,7 +456,7 @@ def _misc(setup: Setup) -> None:
 
 @_extra("c05b-watch-bookmark-interval")
 def _bookmarks(setup: Setup) -> None:
-    setup.objects = []
+    setup.objects, setup.version = [], 1171
     create_pod = pod("bm0")
     setup.later = [
         (1.0, lambda server: _request(server, "POST", "/api/v1/namespaces/default/pods", create_pod)),
