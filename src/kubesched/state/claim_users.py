@@ -49,7 +49,7 @@ class ClaimUsers:
             self._counts = np.zeros(len(table.pod_count), dtype=np.int64)
             changed = range(table.row_count)
         else:
-            changed = sorted({row for row, what in changes if what & _CHANGES})  # type: ignore[assignment]
+            changed = sorted({row for row, what in zip(*changes, strict=True) if what & _CHANGES})  # type: ignore[assignment]
         self._resize()
         for row in changed:
             if row < len(self._rows):

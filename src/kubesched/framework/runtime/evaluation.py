@@ -16,7 +16,7 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,14 @@ from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, 
 from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.status import Status
 from kubesched.state.cluster_state import ClusterState
+from kubesched.state.journal import Journal
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
 from kubesched.state.pod_info import PodInfo
 
 #: Above this share of changed rows, asking about all of them is cheaper than picking.
 _PICK_SHARE_MAX = 0.25
+#: Up to so many journal entries a Python set is faster than NumPy.
+_PYTHON_MERGE_MAX = 24
 
 
 class Score:
@@ -76,7 +79,10 @@ class Evaluation:
         self._capacity = -1
         self._position = -1
         self._score_position = -1
-        self._all_fits_changed = False
+        self._changes: _Changes | None = None
+        #: What `refresh` did to `fits` since scores were last brought up to date.
+        self._fits_changed = self._all_fits_changed = True
+        self._scored_row_count = -1
         kinds = {kind for plugin in self.filters for kind in _reads(plugin.filter_reads).objects}
         kinds |= {kind for score in self.scores for kind in _reads(score.plugin.score_reads).objects}
         self._objects = tuple(kinds)
@@ -109,7 +115,7 @@ class Evaluation:
         capacity = len(table.pod_count)
         changes = None
         if capacity == self._capacity and len(active) == len(self.verdicts):
-            changes = _merge(table.journal.since(self._position), table.row_count)
+            changes = _merge(table.journal, self._position, table.row_count)
         if changes is None:
             self._capacity = capacity
             self.verdicts = np.zeros((len(active), capacity), dtype=np.int32)
@@ -117,20 +123,23 @@ class Evaluation:
             for k, plugin in enumerate(active):
                 self._ask(k, plugin, table.all_nodes())
             self._fold(slice(0, table.row_count))
+            self._fits_changed = self._all_fits_changed = True
             self._score_position = -1
         else:
-            rows, changed = changes
             everywhere = False
-            picked = NodeSet(table, rows)
+            picked = NodeSet(table, changes.rows)
+            before = self.fits[changes.rows]
             for k, plugin in enumerate(active):
                 reads = _reads(plugin.filter_reads)
-                if reads.table & changed:
+                if reads.table & changes.aspects:
                     self._ask(k, plugin, table.all_nodes())
                     everywhere = True
-                elif reads.row & changed and len(rows):
+                elif reads.row & changes.aspects and len(picked):
                     self._ask(k, plugin, picked)
-            self._fold(slice(0, table.row_count) if everywhere else rows)
+            self._fold(slice(0, table.row_count) if everywhere else changes.rows)
             self._all_fits_changed |= everywhere
+            self._fits_changed |= everywhere or bool((before != self.fits[changes.rows]).any())
+        self._changes = changes
         self._position = position
 
     def refresh_scores(self) -> None:
@@ -141,28 +150,39 @@ class Evaluation:
         if self._score_position == self._position:
             return
         active = [score for score in self.scores if score.plugin.name not in self.state.skip_score]
-        changes = None
-        if self._score_position >= 0:
-            changes = _merge(table.journal.since(self._score_position), table.row_count)
+        changes = self._changes
+        if changes is None or changes.since != self._score_position:
+            changes = (
+                _merge(table.journal, self._score_position, table.row_count) if self._score_position >= 0 else None
+            )
         whole: RowIndex = slice(0, table.row_count)
+        rows = whole if changes is None or self._all_fits_changed else changes.rows
+        rescale = self._fits_changed or self._scored_row_count != table.row_count
         if changes is None:
             self.total = np.zeros(self._capacity, dtype=np.int64)
-            for score in active:
+        for score in active:
+            reads = _reads(score.plugin.score_reads)
+            asked: RowIndex | None = None
+            if changes is None:
                 score.allocate(self._capacity)
-                self._ask_score(score, table.all_nodes())
-            touched, every_raw_changed = whole, True
-        else:
-            rows, changed = changes
-            touched, every_raw_changed = whole if self._all_fits_changed else rows, False
-            for score in active:
-                reads = _reads(score.plugin.score_reads)
-                if reads.table & changed:
-                    self._ask_score(score, table.all_nodes())
-                    touched, every_raw_changed = whole, True
-                elif reads.row & changed and len(rows):
-                    self._ask_score(score, NodeSet(table, rows))
-        self._all_fits_changed = False
-        self._normalize(active, touched, every_raw_changed)
+                asked = whole
+            elif reads.table & changes.aspects:
+                asked = rows = whole
+            elif reads.row & changes.aspects and len(changes.rows):
+                asked = changes.rows
+            if asked is not None:
+                score.raw[asked] = raw_scores(score.plugin, self.state, NodeSet(table, asked))
+            if score.normalizes:
+                if (asked is not None or rescale) and self._normalize(score, asked):
+                    rows = whole
+            elif asked is not None or rescale:
+                self._check(score, rows if rescale else asked)
+        total: Any = 0
+        for score in active:
+            total = total + score.normalized[rows] * score.weight
+        self.total[rows] = np.where(self.fits[rows], total, -1)
+        self._fits_changed = self._all_fits_changed = False
+        self._scored_row_count = table.row_count
         self._score_position = self._position
 
     # -- filters
@@ -219,28 +239,25 @@ class Evaluation:
                 run_pre_score(score.plugin, self.state, fitting)
         self.scored = True
 
-    def _ask_score(self, score: Score, nodes: NodeSet) -> None:
-        score.raw[nodes.index] = raw_scores(score.plugin, self.state, nodes)
-
-    def _normalize(self, active: list[Score], touched: RowIndex, every_raw_changed: bool) -> None:
-        row_count = self._cluster.nodes.row_count
-        whole = slice(0, row_count)
+    def _normalize(self, score: Score, asked: RowIndex | None) -> bool:
+        """Bring `normalized` up to date after raw scores or `fits` changed; says whether it changed for all rows."""
+        plugin: Any = score.plugin
         pod = self.state.pod_info.pod
-        fits = self.fits[:row_count]
-        for score in active:
-            index = touched
-            if score.normalizes:
-                plugin: Any = score.plugin
-                scale = plugin.score_scale(self.state, pod, score.raw[whole][fits])
-                if scale != score.scale or every_raw_changed:
-                    score.scale = scale
-                    index = touched = whole
-                score.normalized[index] = plugin.normalize_rows(self.state, pod, score.raw[index], scale)
-            check_range(score.plugin, score.normalized[index][self.fits[index]])
-        total: Any = 0
-        for score in active:
-            total = total + score.normalized[touched] * score.weight
-        self.total[touched] = np.where(self.fits[touched], total, -1)
+        whole = slice(0, self._cluster.nodes.row_count)
+        scale = plugin.score_scale(self.state, pod, score.raw[whole][self.fits[whole]])
+        everywhere = scale != score.scale or isinstance(asked, slice)
+        index = whole if everywhere else asked
+        score.scale = scale
+        if index is not None:
+            score.normalized[index] = plugin.normalize_rows(self.state, pod, score.raw[index], scale)
+            self._check(score, index)
+        return everywhere
+
+    def _check(self, score: Score, index: RowIndex | None) -> None:
+        """Scores of rows that fit must be in range; what other rows have does not matter."""
+        scores = score.normalized[index]
+        if scores.size and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+            check_range(score.plugin, scores[self.fits[index]])
 
 
 def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet) -> None:
@@ -316,14 +333,28 @@ def _reads(reads: Reads | None) -> Reads:
     return reads
 
 
-def _merge(changes: list[tuple[int, int]] | None, row_count: int) -> tuple[NDArray[np.intp], int] | None:
-    """Journal entries as (distinct rows, all aspects together); None when a fresh start is cheaper."""
-    if changes is None:
+class _Changes(NamedTuple):
+    """What the journal says since a position: distinct rows, and all aspects together."""
+
+    since: int
+    rows: NDArray[np.intp]
+    aspects: int
+
+
+def _merge(journal: Journal, position: int, row_count: int) -> _Changes | None:
+    """None when a fresh start is cheaper, or the only way."""
+    noted = journal.since(position)
+    if noted is None:
+        return None
+    rows, aspects = noted
+    if len(rows) > _PYTHON_MERGE_MAX:
+        distinct = np.unique(np.array(rows, dtype=np.intp))
+        distinct = distinct[: np.searchsorted(distinct, row_count)]
+    else:
+        distinct = np.array(sorted({row for row in rows if row < row_count}), dtype=np.intp)
+    if len(distinct) > max(8, row_count * _PICK_SHARE_MAX):
         return None
     together = 0
-    for _, aspects in changes:
-        together |= aspects
-    rows = sorted({row for row, _ in changes if row < row_count})
-    if len(rows) > max(8, row_count * _PICK_SHARE_MAX):
-        return None
-    return np.array(rows, dtype=np.intp), together
+    for aspect in set(aspects):
+        together |= aspect
+    return _Changes(position, distinct, together)

@@ -7,7 +7,7 @@ exactly these rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,32 +37,36 @@ class Scoring:
     ) -> None:
         self._pre_scorers = list(pre_scorers)
         self._scorers = list(scorers)
-        names = {plugin.name for plugin, _ in scorers}
-        self._pre_score_only = [plugin for plugin in pre_scorers if plugin.name not in names]
         self._cluster = state
 
     def totals(self, state: CycleState, fits: Fits) -> Ints:
         """The weighted sums for `fits.rows`, in that order. Every plugin's PreScore runs for them."""
         evaluation = fits.evaluation
-        if evaluation is not None and len(evaluation.scores) == len(self._scorers):
-            evaluation.refresh_scores()
-            state.absorb(evaluation.state)
-            for plugin in self._pre_score_only:
-                run_pre_score(plugin, state, self._cluster.nodes.nodes_at(fits.rows))
-            return evaluation.total[fits.rows]
-        total = np.zeros(len(fits.rows), dtype=np.int64)
-        for part in self.by_plugin(state, fits.rows):
+        if evaluation is None:
+            total = np.zeros(len(fits.rows), dtype=np.int64)
+            for part in self.by_plugin(state, fits.rows):
+                total += part.normalized * part.weight
+            return total
+        evaluation.refresh_scores()
+        state.absorb(evaluation.state)
+        total = evaluation.total[fits.rows]
+        kept = {score.plugin.name for score in evaluation.scores}
+        for part in self._ask(state, fits.rows, kept):
             total += part.normalized * part.weight
         return total
 
     def by_plugin(self, state: CycleState, rows: NDArray[np.intp]) -> list[PluginScores]:
         """What each plugin that did not skip says about these rows, from scratch."""
+        return self._ask(state, rows, frozenset())
+
+    def _ask(self, state: CycleState, rows: NDArray[np.intp], but: Collection[str]) -> list[PluginScores]:
         nodes = self._cluster.nodes.nodes_at(rows)
         for plugin in self._pre_scorers:
-            run_pre_score(plugin, state, nodes)
+            if plugin.name not in but:
+                run_pre_score(plugin, state, nodes)
         parts = []
         for plugin, weight in self._scorers:
-            if plugin.name in state.skip_score:
+            if plugin.name in but or plugin.name in state.skip_score:
                 continue
             raw = raw_scores(plugin, state, nodes)
             parts.append(PluginScores(plugin.name, raw, normalized_scores(plugin, state, nodes, raw), weight))
