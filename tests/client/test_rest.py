@@ -243,6 +243,19 @@ class TestOverSockets:
             assert (await transport.send(Request("GET", "/x", {}))).body == b"ok"
             await transport.close()
 
+    async def test_lanes_do_not_share_a_pool(self):
+        async with WireServer(park, answering(200, b"ok"), park) as server:
+            client = ApiClient(
+                HttpTransport(ClusterConfig(server.url), pool_size=1), FixedCredentials(Grant()), QuickClock()
+            )
+            stuck = [asyncio.create_task(client.get("/bind")) for _ in range(3)]
+            await server.next_request()
+            assert await client.lane("events", None).get("/event") == b"ok"
+            for task in stuck:
+                task.cancel()
+            await asyncio.gather(*stuck, return_exceptions=True)
+            await client.close()
+
     async def test_a_refused_watch_is_an_api_error(self):
         async with WireServer(answering(403, status(403, "Forbidden", "not you"))) as server:
             client = ApiClient(HttpTransport(ClusterConfig(server.url)), FixedCredentials(Grant()), QuickClock())

@@ -38,7 +38,7 @@ class EventSink:
     """`host` ends up in `reportingInstance`: `default-scheduler-<host>`. Work begins with `start`, ends with `stop`."""
 
     def __init__(
-        self, client: ApiClient, clock: Clock, *, host: str, queue_size: int = 10_000, senders: int = 2
+        self, client: ApiClient, clock: Clock, *, host: str, queue_size: int = 10_000, senders: int = 4
     ) -> None:
         self.dropped = 0  # events that the full queue pushed out
         self.failed = 0  # events that the server refused, or that did not reach it

@@ -81,6 +81,7 @@ class ApiClient:
         extra_headers: tuple[tuple[str, str], ...] = (),
         timeout_s: float = 30.0,
         user_agent: str = "",
+        pool: str = "",
     ) -> None:
         self._transport = transport
         self._credentials = credentials
@@ -89,9 +90,10 @@ class ApiClient:
         self._extra_headers = extra_headers
         self._timeout_s = timeout_s
         self._user_agent = user_agent or default_user_agent()
+        self._pool = pool
 
     def lane(self, purpose: str, limiter: TokenBucket | None) -> ApiClient:
-        """The same connection for another purpose: a limit of its own, and a user agent that ends in `/purpose`."""
+        """The same server for another purpose: with a limit, a few connections and a user agent of its own."""
         return ApiClient(
             self._transport,
             self._credentials,
@@ -100,6 +102,7 @@ class ApiClient:
             extra_headers=self._extra_headers,
             timeout_s=self._timeout_s,
             user_agent=f"{self._user_agent}/{purpose}",
+            pool=purpose,
         )
 
     async def request(
@@ -125,7 +128,7 @@ class ApiClient:
             return await self._transport.send(request)
 
         headers = self._headers(content_type if body is not None else None)
-        request = Request(method, target, headers, body, timeout_s or self._timeout_s)
+        request = Request(method, target, headers, body, timeout_s or self._timeout_s, pool=self._pool)
         response = await self._exchange(request, headers, send)
         if response.status >= 300:
             raise error_of(response.status, response.headers, response.body)

@@ -1,30 +1,34 @@
 """The one seam to the network: a `Request` value in, a `Response` or a `Stream` of bytes out.
 
-`HttpTransport` is the real one (aiohttp, HTTP/1.1); tests of the layers above may bring their own. It knows TLS,
-proxies and connection pools; it knows neither Kubernetes nor credentials beyond "this header, this certificate".
-Whatever goes wrong below HTTP leaves here as a `TransportError` with its cause chained.
+`HttpTransport` is the real one: `http1` for calls, aiohttp for streams and through proxies. Tests of the layers above
+may bring their own. It knows TLS, proxies and connection pools; it knows neither Kubernetes nor credentials beyond
+"this header, this certificate". What goes wrong below HTTP leaves here as a `TransportError` with its cause chained.
 
-Watches live in a pool of their own, so that neither can starve the other.
+Streams live in a pool of their own, and so does each lane of less urgent calls: none can starve another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
 from kubesched.api.errors import TransportError
 from kubesched.client.certificates import ClientCertificate, TlsContexts
+from kubesched.client.http1 import DisconnectedError, Pool, ProtocolError, notice_death, request_head
 from kubesched.client.kubeconfig import ClusterConfig
 
 _CONNECT_TIMEOUT_S: Final = 30.0
 _IDLE_CONNECTION_S: Final = 60.0  # below the 90 s after which API servers and load balancers hang up
+_LANE_POOL_SIZE: Final = 8
 _WATCH_BUFFER_BYTES: Final = 1 << 20
 
 
@@ -44,6 +48,7 @@ class Request:
     body: bytes | None = None
     timeout_s: float = 30.0  # for the whole exchange; of a stream: until its headers are here
     certificate: ClientCertificate | None = field(default=None, repr=False)
+    pool: str = ""  # requests of different pools do not wait for each other's connections
 
 
 @dataclass(slots=True)
@@ -82,27 +87,34 @@ class Transport(Protocol):
 class HttpTransport:
     """Connections to one API server; opened on first use, on the running event loop.
 
-    `pool_size` bounds the connections for calls (not for streams): it should not be below the number of binds that
-    are sent at the same time.
+    `pool_size` bounds the connections for calls (not for streams, nor for other pools): it should not be below the
+    number of binds that are sent at the same time.
     """
 
     def __init__(self, cluster: ClusterConfig, tls: TlsContexts | None = None, *, pool_size: int = 64) -> None:
         self._base = cluster.server
+        parts = urlsplit(cluster.server)
+        self._address = parts.hostname or ""
+        self._port = parts.port or (443 if cluster.is_tls else 80)
+        self._host, self._prefix = parts.netloc, parts.path.rstrip("/")
         self._tls = tls or (TlsContexts(cluster) if cluster.is_tls else None)
         self._server_hostname = cluster.tls_server_name or None
         self._proxy = cluster.proxy_url or _proxy_of_environment(cluster)
         self._pool_size = pool_size
-        self._calls: aiohttp.ClientSession | None = None
+        self._pools: dict[str, tuple[ssl.SSLContext | None, Pool]] = {}
+        self._by_proxy: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
         self._open: set[_HttpStream] = set()
 
     async def send(self, request: Request) -> Response:
-        if self._calls is None:
-            self._calls = _session(self._pool_size)
+        if self._proxy:
+            return await self._send_by_proxy(request)
+        headers = request.headers.items() if isinstance(request.headers, Mapping) else request.headers
+        head = request_head(request.method, self._prefix + request.target, self._host, headers, request.body)
         with _AsTransportErrors(request):
-            response = await self._start(self._calls, request, aiohttp.ClientTimeout(total=request.timeout_s))
-            async with response:
-                return Response(response.status, response.headers, await response.read())
+            async with asyncio.timeout(request.timeout_s):
+                answer = await self._pool(request).exchange(request.method, head, request.body)
+        return Response(answer.status, answer.headers, answer.body)
 
     async def open(self, request: Request) -> Stream:
         if self._streams is None:
@@ -116,13 +128,42 @@ class HttpTransport:
         return stream
 
     async def close(self) -> None:
-        """Ends all connections, streams too."""
-        sessions = [session for session in (self._calls, self._streams) if session is not None]
-        self._calls = self._streams = None
+        """Ends all connections; calls and streams under way end with a `TransportError`."""
+        for _, pool in self._pools.values():
+            pool.close()
+        sessions = [session for session in (self._by_proxy, self._streams) if session is not None]
+        self._pools, self._by_proxy, self._streams = {}, None, None
         for stream in list(self._open):
             stream.close()
         for session in sessions:
             await session.close()
+
+    def _pool(self, request: Request) -> Pool:
+        """The connections of the request's pool; new ones when certificates have changed."""
+        tls = self._tls.context(request.certificate) if self._tls is not None else None
+        known = self._pools.get(request.pool)
+        if known is not None:
+            if known[0] is tls:
+                return known[1]
+            known[1].retire()
+        pool = Pool(
+            self._address,
+            self._port,
+            limit=_LANE_POOL_SIZE if request.pool else self._pool_size,
+            idle_s=_IDLE_CONNECTION_S,
+            tls=tls,
+            server_hostname=self._server_hostname,
+        )
+        self._pools[request.pool] = (tls, pool)
+        return pool
+
+    async def _send_by_proxy(self, request: Request) -> Response:
+        if self._by_proxy is None:
+            self._by_proxy = _session(self._pool_size)
+        with _AsTransportErrors(request):
+            response = await self._start(self._by_proxy, request, aiohttp.ClientTimeout(total=request.timeout_s))
+            async with response:
+                return Response(response.status, response.headers, await response.read())
 
     async def _start(
         self, session: aiohttp.ClientSession, request: Request, timeout: aiohttp.ClientTimeout
@@ -181,14 +222,9 @@ def _session(limit: int) -> aiohttp.ClientSession:
 
 
 def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:
-    """TCP keep-alive: a peer that vanished without a word is noticed within about a minute."""
-    family, kind, protocol = address[0], address[1], address[2]
-    made = socket.socket(family, kind, protocol)
+    made = socket.socket(*address[:3])
     made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_NODELAY", 1)):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    notice_death(made)
     return made
 
 
@@ -214,14 +250,12 @@ class _AsTransportErrors:
         if error is None or isinstance(error, asyncio.CancelledError):
             return
         request = self._request
+        what = f"{request.method} {request.target.partition('?')[0]}"
         if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-            raise ConnectError(f"{_what(request)}: {error}") from error
-        if isinstance(error, TimeoutError):
-            raise TransportError(f"{_what(request)}: no answer within {request.timeout_s:g} s") from error
-        if isinstance(error, aiohttp.ClientError | OSError):
-            raise TransportError(f"{_what(request)}: {error or type(error).__name__}") from error
-
-
-def _what(request: Request) -> str:
-    path, _, _ = request.target.partition("?")
-    return f"{request.method} {path}"
+            raise ConnectError(f"{what}: {error}") from error
+        if isinstance(error, DisconnectedError | ProtocolError | aiohttp.ClientError):
+            raise TransportError(f"{what}: {error or type(error).__name__}") from error
+        if isinstance(error, TimeoutError) and not error.errno:
+            raise TransportError(f"{what}: no answer within {request.timeout_s:g} s") from error
+        if isinstance(error, OSError):
+            raise ConnectError(f"{what}: {error}") from error
