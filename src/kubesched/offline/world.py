@@ -1,0 +1,151 @@
+"""`World`: the objects of an offline cluster, and the port through which the core acts on them.
+
+It is to the core what an API server is live: writes are checked and stored at once, and come back as changes that the
+scheduler applies between cycles. What a cluster's other controllers would do is done on the spot: a deleted pod is
+gone, a bound one has started, volumes are bound and provisioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from kubesched.api import kinds
+from kubesched.api.changes import Change, Delete, Upsert
+from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from kubesched.api.errors import ApiError
+from kubesched.api.kinds import Kind
+from kubesched.api.meta import Condition, Object, format_time
+from kubesched.clock import Clock
+from kubesched.framework.ports import EventRecord
+from kubesched.offline import volumes
+
+Key = tuple[str, str, str]
+
+
+class World:
+    """Implements `ClusterPort`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._objects: dict[Key, Any] = {}
+        self._version = 0
+        self.events: list[EventRecord] = []
+        #: Hears of every change; the scheduler's `deliver`.
+        self.on_change: Callable[[Iterable[Change]], None] = lambda _changes: None
+        #: Hears of bindings and deletions, for the report of a run.
+        self.on_bound: Callable[[Pod, str], None] = lambda _pod, _node_name: None
+        self.on_deleted: Callable[[Pod], None] = lambda _pod: None
+
+    # -- objects
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
+        return self._objects.get((kind.kind, namespace, name))
+
+    def list(self, kind: Kind) -> list[Any]:
+        return [obj for (name, _, _), obj in self._objects.items() if name == kind.kind]
+
+    def put(self, obj: Object) -> Any:
+        """Store the object under a new version; returns it as stored."""
+        self._version += 1
+        metadata = replace(obj.metadata, resource_version=str(self._version))
+        kind = kinds.of(obj)
+        stored = replace(obj, metadata=metadata)
+        self._objects[kind.kind, metadata.namespace, metadata.name] = stored
+        self.on_change([Upsert(kind, stored)])
+        return stored
+
+    def remove(self, obj: Object) -> None:
+        kind = kinds.of(obj)
+        if self._objects.pop((kind.kind, obj.metadata.namespace, obj.metadata.name), None) is not None:
+            self.on_change([Delete(kind, obj)])
+
+    # -- ClusterPort
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        stored = self._live(pod)
+        if stored is None:
+            raise ApiError(404, "NotFound", f'pods "{pod.metadata.name}" not found')
+        if stored.spec.node_name:
+            message = f"pod {pod.metadata.name} is already assigned to node {stored.spec.node_name!r}"
+            raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on pods/binding "{pod.name}": {message}')
+        now = format_time(self._clock.now())
+        scheduled = Condition(type="PodScheduled", status="True", last_transition_time=now)
+        status = replace(
+            _with_condition(stored, scheduled).status, phase="Running", start_time=now, nominated_node_name=""
+        )
+        self.put(replace(stored, spec=replace(stored.spec, node_name=node_name), status=status))
+        self.on_bound(stored, node_name)
+
+    async def read_pod(self, pod: Pod) -> Pod | None:
+        return self._live(pod)
+
+    async def patch_pod_status(
+        self, pod: Pod, *, condition: Condition | None = None, nominated_node_name: str | None = None
+    ) -> None:
+        stored = self._live(pod)
+        if stored is None:
+            raise ApiError(404, "NotFound", f'pods "{pod.metadata.name}" not found')
+        changed = stored
+        if condition is not None:
+            now = format_time(self._clock.now())
+            changed = _with_condition(changed, replace(condition, last_transition_time=now))
+        if nominated_node_name is not None:
+            changed = replace(changed, status=replace(changed.status, nominated_node_name=nominated_node_name))
+        if changed != stored:
+            self.put(changed)
+
+    async def delete_pod(self, pod: Pod) -> None:
+        stored = self._live(pod)
+        if stored is not None:
+            self.remove(stored)
+            self.on_deleted(stored)
+
+    async def update_volume(self, volume: PersistentVolume, *, claim: PersistentVolumeClaim) -> PersistentVolume:
+        """As the volume controller goes on from there, the claim is bound to the volume as well."""
+        self._check_version(volume)
+        bound, bound_claim = volumes.bound(volume, self._live(claim) or claim)
+        stored: PersistentVolume = self.put(bound)
+        self.put(bound_claim)
+        return stored
+
+    async def update_claim(self, claim: PersistentVolumeClaim, *, selected_node: str) -> PersistentVolumeClaim:
+        """As a provisioner goes on from there, a volume is made for the node and the claim bound to it."""
+        self._check_version(claim)
+        selected: PersistentVolumeClaim = self.put(volumes.with_selected_node(claim, selected_node))
+        storage_class = self.get(kinds.STORAGE_CLASS, claim.spec.storage_class_name or "")
+        node = self.get(kinds.NODE, selected_node)
+        if storage_class is not None and node is not None:
+            csi_node = self.get(kinds.CSI_NODE, selected_node)
+            made = volumes.provisioned(selected, storage_class, node, csi_node)
+            bound, bound_claim = volumes.bound(made, selected)
+            self.put(bound)
+            self.put(bound_claim)
+        return selected
+
+    def record_event(self, event: EventRecord) -> None:
+        self.events.append(event)
+
+    def _live(self, obj: Any) -> Any | None:
+        """The stored object, if it is still the same one."""
+        stored = self.get(kinds.of(obj), obj.metadata.name, obj.metadata.namespace)
+        return stored if stored is not None and stored.metadata.uid == obj.metadata.uid else None
+
+    def _check_version(self, obj: Object) -> None:
+        stored = self._live(obj)
+        if stored is None:
+            raise ApiError(404, "NotFound", f'{kinds.of(obj).plural} "{obj.name}" not found')
+        if stored.metadata.resource_version != obj.metadata.resource_version:
+            raise ApiError(
+                409,
+                "Conflict",
+                f'Operation cannot be fulfilled on {kinds.of(obj).plural} "{obj.name}": the object has been modified; '
+                "please apply your changes to the latest version and try again",
+            )
+
+
+def _with_condition(pod: Pod, condition: Condition) -> Pod:
+    others = tuple(each for each in pod.status.conditions if each.type != condition.type)
+    return replace(pod, status=replace(pod.status, conditions=(*others, condition)))
