@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 
 from kubesched.api import codec, kinds
 from kubesched.api.changes import Change, Delete, Replace, Upsert
@@ -202,6 +203,22 @@ async def test_an_object_of_several_mib_is_one_event_like_any_other():
         await until(lambda: "big" in mirror.objects)
         assert len(mirror.objects["big"].status.images[0].names[0]) == 5 << 20
         assert (reflector.phase, mirror.replaces) == (Phase.WATCH, 1)
+
+
+def test_the_same_on_uvloop():
+    async def scenario() -> None:
+        async with bench() as b:
+            reflector, mirror = b.mirror()
+            await reflector.wait_synced()
+            pods = await asyncio.gather(*(b.create(f"p{n}") for n in range(50)))
+            port = ApiPort(b.client, EventSink(b.client, b.clock, host="h"), b.clock)
+            await asyncio.gather(*(port.bind(pod, "n1") for pod in pods[1:]))
+            await until(lambda: sum(obj.spec.node_name == "n1" for obj in mirror.objects.values()) == 49)
+            b.server.cut_watches()
+            await port.delete_pod(pods[0])
+            await until(lambda: pods[0].key not in mirror.objects)
+
+    uvloop.run(scenario())
 
 
 async def test_a_restarted_server_is_found_again():

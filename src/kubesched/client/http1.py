@@ -16,7 +16,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 HEAD_MAX_BYTES: Final = 64 << 10
 _SEPARATOR: Final = b"\r\n\r\n"
@@ -343,8 +343,7 @@ class _Connection(asyncio.Protocol):
             self._transport = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
         self._is_open = True
         notice_death(transport.get_extra_info("socket"))
 
