@@ -1,0 +1,316 @@
+"""Kept results are exactly those of asking about everything again.
+
+A random cluster lives through random events. After each of them pods of a few templates are evaluated three times: by a
+runtime that keeps what it found before, by one that keeps nothing, and by an explanation, which asks every plugin about
+every node on its own. All three must agree on which nodes fit, on the status of every other node, on the totals and on
+the best nodes, and the columns must agree with a recount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubesched.api.core import Node, Pod
+from kubesched.clock import Chance
+from kubesched.framework.runtime.calling import PluginFailure
+from kubesched.framework.runtime.runtime import Runtime
+from kubesched.framework.runtime.scoring import best_rows
+from kubesched.plugins.registry import IN_TREE
+from kubesched.scheduler.explain import explain
+from kubesched.scheduler.profiles import build_profiles
+from kubesched.state import consistency
+from kubesched.state.pod_info import PodInfo
+from tests.build import make_namespace, make_node, make_pod, make_service
+from tests.harness import Harness
+
+NODES = [f"n{number}" for number in range(7)]
+PODS = [f"p{number}" for number in range(9)]
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+PROFILES = {
+    "profiles": [
+        {"schedulerName": "default-scheduler"},
+        {
+            "schedulerName": "packing",
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 2}]}},
+                },
+                {
+                    "name": "NodeAffinity",
+                    "args": {
+                        "addedAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {
+                                "nodeSelectorTerms": [
+                                    {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["closed"]}]}
+                                ]
+                            }
+                        }
+                    },
+                },
+                {
+                    "name": "PodTopologySpread",
+                    "args": {
+                        "defaultingType": "List",
+                        "defaultConstraints": [
+                            {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
+                        ],
+                    },
+                },
+                {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 7}},
+            ],
+        },
+    ]
+}
+
+TEMPLATES: dict[str, Callable[[str], Any]] = {
+    "plain": lambda name: make_pod(name).label("app", "web").cpu("500m").memory("1Gi"),
+    "large": lambda name: make_pod(name).label("app", "db").cpu("3").memory("5Gi"),
+    "device": lambda name: make_pod(name).cpu("100m").requests(**{"example.com/gpu": 1}),
+    "nothing": lambda name: make_pod(name).image("nginx"),
+    "image": lambda name: make_pod(name).image("registry/app:v1").cpu("100m"),
+    "port": lambda name: make_pod(name).label("app", "web").host_port(80),
+    "port-ip": lambda name: make_pod(name).host_port(80, ip="10.0.0.1").host_port(81),
+    "tolerant": lambda name: make_pod(name).toleration("dedicated", "gpu").cpu("200m"),
+    "selector": lambda name: make_pod(name).node_selector({"disk": "ssd"}).cpu("100m"),
+    "affinity": lambda name: (
+        make_pod(name)
+        .node_affinity_not_in(ZONE, ["a"])
+        .preferred_node_affinity(30, ("disk", "In", ["ssd"]))
+        .preferred_node_affinity(70, ("pool", "Exists", []))
+    ),
+    "by-name": lambda name: make_pod(name).node_affinity_name("n1", "n2", "n9").cpu("1"),
+    "with-web": lambda name: make_pod(name).label("app", "db").pod_affinity(ZONE, {"app": "web"}),
+    "apart": lambda name: make_pod(name).label("app", "web").pod_anti_affinity(HOST, {"app": "web"}),
+    "spread": lambda name: make_pod(name).label("app", "web").spread(ZONE, labels={"app": "web"}, max_skew=1),
+    "packing": lambda name: make_pod(name).label("app", "web").scheduler("packing").cpu("500m").memory("1Gi"),
+    "packing-large": lambda name: make_pod(name).scheduler("packing").cpu("2").image("registry/app:v1"),
+}
+
+nodes = st.fixed_dictionaries(
+    {
+        "cpu": st.sampled_from(["0", "1", "2", "4", "4100m"]),
+        "memory": st.sampled_from(["1Gi", "6Gi", "8Gi"]),
+        "pods": st.sampled_from([0, 1, 3, 110]),
+        "gpu": st.sampled_from([None, 0, 2]),
+        "zone": st.sampled_from(["a", "b", None]),
+        "disk": st.sampled_from(["ssd", "hdd", None]),
+        "pool": st.sampled_from(["closed", "open", None]),
+        "taint": st.sampled_from(
+            [
+                None,
+                ("dedicated", "gpu", "NoSchedule"),
+                ("dedicated", "gpu", "PreferNoSchedule"),
+                ("odd", "", "NoExecute"),
+            ]
+        ),
+        "cordoned": st.booleans(),
+        "image": st.sampled_from([None, "registry/app:v1", "nginx:latest"]),
+    }
+)
+pods = st.fixed_dictionaries(
+    {
+        "template": st.sampled_from(list(TEMPLATES)),
+        "priority": st.sampled_from([0, 0, 10]),
+        "namespace": st.sampled_from(["default", "default", "other"]),
+        "app": st.sampled_from([None, "web", "db"]),
+    }
+)
+events = st.one_of(
+    st.tuples(st.just("node"), st.sampled_from(NODES), nodes),
+    st.tuples(st.just("node gone"), st.sampled_from(NODES)),
+    st.tuples(st.just("pod placed"), st.sampled_from(PODS), st.sampled_from([*NODES, "n9"]), pods),
+    st.tuples(st.just("pod gone"), st.sampled_from(PODS)),
+    st.tuples(st.just("assumed"), st.sampled_from(PODS), pods),
+    st.tuples(st.just("forgotten"), st.sampled_from(PODS)),
+    st.tuples(st.just("confirmed"), st.sampled_from(PODS)),
+    st.tuples(st.just("nominated"), st.sampled_from(PODS), st.sampled_from([*NODES, "n9"]), pods),
+    st.tuples(st.just("nomination gone"), st.sampled_from(PODS)),
+    st.tuples(st.just("namespace"), st.sampled_from(["default", "other"]), st.sampled_from(["x", "y"])),
+    st.tuples(st.just("service"), st.sampled_from(["web", "db"])),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    cluster=st.lists(nodes, max_size=len(NODES)),
+    history=st.lists(st.tuples(events, st.lists(st.sampled_from(list(TEMPLATES)), max_size=3)), max_size=14),
+)
+def test_kept_results_equal_fresh_ones(cluster: list[dict[str, Any]], history: list[Any]) -> None:
+    world = _World()
+    for name, shape in zip(NODES, cluster, strict=False):
+        world.set_node(_node(name, shape))
+    world.hold(list(TEMPLATES))
+    for event, templates in history:
+        world.happen(event)
+        assert consistency.check(world.state) == []
+        world.hold(templates)
+    world.hold(list(TEMPLATES))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_finds_nodes_that_fit_and_nodes_that_do_not(template: str) -> None:
+    """The property would say little if all templates were rejected, or none."""
+    world = _World()
+    world.set_node(make_node("n0").capacity(cpu="1", memory="1Gi", pods=0).zone("a").obj())
+    big = make_node("n1").capacity(cpu="8", memory="16Gi", **{"example.com/gpu": 2}).zone("b")
+    world.set_node(big.label("disk", "ssd").label(HOST, "n1").obj())
+    world.happen(("pod placed", "p0", "n1", {"template": "image", "priority": 0, "namespace": "default", "app": "web"}))
+    if template in ("apart", "spread"):
+        world.happen(("pod gone", "p0"))
+    assert world.fitting(template) == ["n1"]
+
+
+class _World:
+    """One cluster state under two sets of runtimes: one keeps, one does not."""
+
+    def __init__(self) -> None:
+        harness = Harness(settings=PROFILES, echo=False)
+        self.state = harness.state
+        self._kept = harness.runtimes
+        self._fresh = build_profiles(
+            harness.config,
+            IN_TREE,
+            state=harness.state,
+            port=harness.port,
+            control=harness.scheduler,
+            clock=harness.clock,
+            chance=Chance(0),
+            metrics=harness.metrics,
+            keep=False,
+        )
+        self._asked = 0
+
+    def set_node(self, node: Node) -> None:
+        self.state.set_node(node)
+
+    def happen(self, event: Any) -> None:
+        state = self.state
+        match event:
+            case ("node", name, shape):
+                state.set_node(_node(name, shape))
+            case ("node gone", name):
+                state.remove_node(name)
+            case ("pod placed", name, node_name, shape):
+                state.nominator.clear(_uid(name))
+                state.set_pod(_on(_pod(name, shape), node_name))
+            case ("pod gone", name):
+                state.remove_pod(_uid(name))
+            case ("assumed", name, shape):
+                pod = _pod(name, shape)
+                fitting = self._find(self._kept, pod).fitting
+                if fitting and _uid(name) not in state.placements:
+                    state.assume(PodInfo(pod), fitting[0])
+                    state.nominator.clear(_uid(name))
+            case ("forgotten", name):
+                state.forget(_uid(name))
+            case ("confirmed", name):
+                if state.is_assumed(_uid(name)):
+                    placement = state.placements[_uid(name)]
+                    state.set_pod(_on(placement.pod.pod, placement.node_name))
+            case ("nominated", name, node_name, shape):
+                if _uid(name) not in state.placements:
+                    state.nominator.nominate(PodInfo(_pod(name, shape)), node_name)
+            case ("nomination gone", name):
+                state.nominator.clear(_uid(name))
+            case ("namespace", name, value):
+                state.objects.put("Namespace", make_namespace(name).label("team", value).obj())
+            case ("service", app):
+                state.objects.put("Service", make_service(app).selector({"app": app}).obj())
+        state.nodes.journal.trim(state.nodes.row_count)
+
+    def hold(self, templates: list[str]) -> None:
+        for template in templates:
+            self._asked += 1
+            pod = TEMPLATES[template](f"asked-{self._asked}").obj()
+            kept, fresh = self._find(self._kept, pod), self._find(self._fresh, pod)
+            assert kept == fresh, template
+            self._hold_against_explanation(template, pod, kept)
+
+    def fitting(self, template: str) -> list[str]:
+        return self._find(self._kept, TEMPLATES[template]("asked").obj()).fitting
+
+    def _hold_against_explanation(self, template: str, pod: Pod, found: _Found) -> None:
+        if not self.state.nodes.row_count:
+            return
+        said = explain(self._kept[pod.spec.scheduler_name], self.state, PodInfo(pod))
+        assert said.error == found.error, template
+        if found.error is not None:
+            return
+        if said.filter is None:
+            assert not found.fitting
+            return
+        assert [name for name, status in said.filter.items() if status is None] == found.fitting, template
+        assert said.filter == found.statuses, template
+        if found.fitting:
+            assert said.scores is not None
+            assert {name: said.total(name) for name in said.scores} == found.totals, template
+            assert list(said.best or ()) == found.best, template
+
+    def _find(self, runtimes: dict[str, Runtime], pod: Pod) -> _Found:
+        """What a scheduling cycle would find, with the diagnosis filled in whether or not a node fits."""
+        runtime = runtimes[pod.spec.scheduler_name]
+        table = self.state.nodes
+        found = _Found()
+        try:
+            state, evaluation = runtime.begin(PodInfo(pod))
+            fits = runtime.find_fits(state, evaluation)
+            fits.complete()
+            found.fitting = [table.infos[row].name for row in fits.rows.tolist()]
+            found.statuses = {
+                info.name: None if info.name in found.fitting else fits.diagnosis.node_statuses.get(info.name)
+                for info in table.infos
+            }
+            if found.fitting:
+                totals = runtime.totals(state, fits)
+                found.totals = dict(zip(found.fitting, np.asarray(totals).tolist(), strict=True))
+                found.best = sorted(table.infos[row].name for row in best_rows(fits.rows, totals).tolist())
+        except PluginFailure as failure:
+            found.error = failure.status.message
+        return found
+
+
+class _Found(msgspec.Struct):
+    fitting: list[str] = []
+    statuses: dict[str, Any] = {}
+    totals: dict[str, int] = {}
+    best: list[str] = []
+    error: str | None = None
+
+
+def _node(name: str, shape: dict[str, Any]) -> Node:
+    extended = {} if shape["gpu"] is None else {"example.com/gpu": shape["gpu"]}
+    node = make_node(name).capacity(cpu=shape["cpu"], memory=shape["memory"], pods=shape["pods"], **extended)
+    node.label(HOST, name).unschedulable(shape["cordoned"])
+    for key, value in ((ZONE, shape["zone"]), ("disk", shape["disk"]), ("pool", shape["pool"])):
+        if value is not None:
+            node.label(key, value)
+    if shape["taint"] is not None:
+        node.taint(*shape["taint"])
+    if shape["image"] is not None:
+        node.image(shape["image"], 300_000_000)
+    return node.obj()
+
+
+def _pod(name: str, shape: dict[str, Any]) -> Pod:
+    pod = TEMPLATES[shape["template"]](name).namespace(shape["namespace"]).priority(shape["priority"])
+    if shape["app"] is not None:
+        pod.label("app", shape["app"])
+    found: Pod = pod.uid(_uid(name)).obj()
+    return found
+
+
+def _on(pod: Pod, node_name: str) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+
+
+def _uid(name: str) -> str:
+    return f"uid-{name}"
