@@ -20,6 +20,7 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     pre_score(state, pod, nodes)                       once per attempt, with the nodes that fit; may Skip
     score / score_rows                                 how good is the node?
     normalize_score / score_scale + normalize_rows     bring scores into 0..100
+    shown_scores(raw)                                  raw scores to show, if those for normalising carry marks
     reserve / unreserve(state, pod, node_name)         the node is chosen: take (give back) what is ours
     permit(state, pod, node_name)                      let go, reject, or hold: (Status.wait(), timeout in seconds)
     pre_bind_pre_flight(state, pod, node_name)         is there PreBind work to do? Skip means no

@@ -157,6 +157,11 @@ def fits(pod: Pod, node: NodeInfo) -> bool:
     return required(pod).matches(node.name, node.labels)
 
 
+def fits_rows(pod: Pod, nodes: NodeSet) -> Bools:
+    """As `fits`, for every node of the set."""
+    return _matching_required(required(pod), nodes)
+
+
 def score(pod: Pod, node: NodeInfo) -> int:
     """The raw score by the pod's own preferred node affinity. SelectorError if a term cannot be parsed."""
     preferences = preferred(pod)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from kubesched.framework.plugin import Plugin
 from kubesched.plugins.default_binder import DefaultBinder
 from kubesched.plugins.image_locality import ImageLocality
+from kubesched.plugins.inter_pod_affinity import InterPodAffinity
 from kubesched.plugins.node_affinity import NodeAffinity
 from kubesched.plugins.node_name import NodeName
 from kubesched.plugins.node_ports import NodePorts
 from kubesched.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kubesched.plugins.node_resources_fit import NodeResourcesFit
 from kubesched.plugins.node_unschedulable import NodeUnschedulable
+from kubesched.plugins.pod_topology_spread import PodTopologySpread
 from kubesched.plugins.priority_sort import PrioritySort
 from kubesched.plugins.scheduling_gates import SchedulingGates
 from kubesched.plugins.taint_toleration import TaintToleration
@@ -25,6 +27,8 @@ IN_TREE: dict[str, type[Plugin]] = {
     "NodeAffinity": NodeAffinity,
     "NodePorts": NodePorts,
     "NodeResourcesFit": NodeResourcesFit,
+    "PodTopologySpread": PodTopologySpread,
+    "InterPodAffinity": InterPodAffinity,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
     "ImageLocality": ImageLocality,
     "DefaultBinder": DefaultBinder,

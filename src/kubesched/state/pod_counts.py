@@ -40,7 +40,8 @@ _TALLIES_MIN = 64
 _REMEMBERED_MAX = 4096
 
 _NO_LABELS: Mapping[str, str] = {}
-_encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+#: A value as bytes. Equal bytes mean equal values; maps that differ in order only may give other bytes.
+encoded: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 
 
 class TermKind(Enum):
@@ -136,6 +137,7 @@ class PodCounts:
         self._matches: _ByLabel[PodMatch] = _ByLabel()
         self._terms: dict[tuple[TermKind, AffinityTerm], PlacedTerm] = {}
         self._terms_by_label: _ByLabel[PlacedTerm] = _ByLabel()
+        self._terms_version = 0
         self._remembered: dict[tuple[str, bytes], tuple[PlacedTerm, ...]] = {}
 
     # -- reading
@@ -165,23 +167,28 @@ class PodCounts:
             tally.include(pods)
         return tally
 
-    def terms_about(self, pod: PodInfo) -> tuple[PlacedTerm, ...]:
-        """The terms of placed pods that match this pod."""
+    def terms_about(self, namespace: str, labels: Mapping[str, str]) -> tuple[PlacedTerm, ...]:
+        """The terms of placed pods that match a pod of this namespace with these labels."""
         self._follow_namespaces()
         if not self._terms:
             return ()
-        key = class_key(pod)[:2]
+        key = (namespace, encoded(labels))
         known = self._remembered.get(key)
         if known is None:
             if len(self._remembered) >= _REMEMBERED_MAX:
                 self._remembered.clear()
-            metadata = pod.pod.metadata
             known = self._remembered[key] = tuple(
                 placed
-                for placed in self._terms_by_label.candidates(metadata.labels)
-                if placed.term.matches(metadata.namespace, metadata.labels, self.namespace_labels)
+                for placed in self._terms_by_label.candidates(labels)
+                if placed.term.matches(namespace, labels, self.namespace_labels)
             )
         return known
+
+    @property
+    def terms_version(self) -> int:
+        """Grows with whatever may change the answers of `terms_about`."""
+        self._follow_namespaces()
+        return self._terms_version
 
     def matches(self, match: PodMatch, pod: PodInfo) -> bool:
         """Whether `match` counts the pod."""
@@ -291,7 +298,7 @@ class PodCounts:
             if placed is None:
                 placed = self._terms[kind, term] = PlacedTerm(kind, term)
                 self._terms_by_label.add(term.selector, placed)
-                self._remembered.clear()
+                self._forget_terms_about()
             placed.classes[key] = pods
             terms.append(placed)
             tally = self._tallies.get(placed)
@@ -314,7 +321,7 @@ class PodCounts:
                 del self._terms[placed.kind, placed.term]
                 self._terms_by_label.remove(placed.term.selector, placed)
                 self._tallies.pop(placed, None)
-                self._remembered.clear()
+                self._forget_terms_about()
 
     def _classes_within(self, scope: NamespaceScope) -> Iterable[PodClass]:
         if scope.selector.is_nothing:
@@ -351,10 +358,14 @@ class PodCounts:
         if version == self._namespaces_version:
             return
         self._namespaces_version = version
-        self._remembered.clear()
+        self._forget_terms_about()
         for key in list(self._tallies):
             if isinstance(key, PodMatch) and any(scope.reads_labels for scope, _ in key.terms):
                 self._drop(key)
+
+    def _forget_terms_about(self) -> None:
+        self._terms_version += 1
+        self._remembered.clear()
 
     def _version_of_namespaces(self) -> int:
         return self._objects.version("Namespace") if self._objects is not None else 0
@@ -368,8 +379,8 @@ def class_key(pod: PodInfo) -> ClassKey:
         terms = b""
         if has_terms(pod.pod):
             assert spec.affinity is not None
-            terms = _encode((spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity))
-        key = (metadata.namespace, _encode(metadata.labels), metadata.deletion_timestamp is not None, terms)
+            terms = encoded((spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity))
+        key = (metadata.namespace, encoded(metadata.labels), metadata.deletion_timestamp is not None, terms)
         pod.class_key = key
     return key
 

@@ -69,7 +69,9 @@ class Scoring:
             if plugin.name in but or plugin.name in state.skip_score:
                 continue
             raw = raw_scores(plugin, state, nodes)
-            parts.append(PluginScores(plugin.name, raw, normalized_scores(plugin, state, nodes, raw), weight))
+            normalized = normalized_scores(plugin, state, nodes, raw)
+            shown = plugin.shown_scores(raw) if hasattr(plugin, "shown_scores") else raw
+            parts.append(PluginScores(plugin.name, shown, normalized, weight))
         return parts
 
 

@@ -1,0 +1,209 @@
+"""The arithmetic of inter-pod affinity: pods per domain of each topology that some term speaks of.
+
+A domain is a value of a topology label, known by its code in the label's column. Arrays over domains have one entry
+more than there are codes; nodes without the label have code -1 and so look up the last entry, which stays 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.api.core import Pod
+from kubesched.state.affinity_terms import AffinityTerm, AffinityTerms
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_table import Ints, NodeSet, NodeTable
+from kubesched.state.pod_counts import PlacedTerm, PodCounts, PodMatch, TermKind
+from kubesched.state.pod_info import PodInfo
+
+FITS, REPELLED, UNWANTED, PARTNERLESS = 0, 1, 2, 3
+
+#: Pods, or weights, per domain of each topology key.
+Domains: TypeAlias = dict[str, Ints]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPod:
+    """A pod that looks for a node, with its terms. `meets_own_terms`: it matches all its required affinity terms."""
+
+    pod: Pod
+    terms: AffinityTerms
+    meets_own_terms: bool
+
+
+class RequiredCounts:
+    """What Filter looks up, as of PreFilter and with what was tried since.
+
+    `repelling`: terms of placed pods, by key, that the pod must not come near; `wanted`: placed pods that match all its
+    affinity terms; `unwanted`: placed pods that match some of its anti-affinity terms, once for each.
+    """
+
+    __slots__ = ("new", "repelling", "unwanted", "wanted")
+
+    def __init__(self, table: NodeTable, new: NewPod, about: Iterable[PlacedTerm]) -> None:
+        counts = table.pod_counts
+        self.new = new
+        self.repelling: Domains = {}
+        for placed in about:
+            if placed.kind is TermKind.REPELS:
+                add(self.repelling, placed.term.topology_key, table, counts.tally_of(placed).counts)
+        self.wanted: Domains = {}
+        if new.terms.required:
+            pods = table.pods_matching(all_of(new.terms.required))
+            for key in keys_of(new.terms.required):
+                add(self.wanted, key, table, pods)
+        self.unwanted: Domains = {}
+        for term in new.terms.required_anti:
+            add(self.unwanted, term.topology_key, table, table.pods_matching(all_of((term,))))
+
+    @property
+    def repels(self) -> bool:
+        return any(pods.any() for pods in self.repelling.values())
+
+    @property
+    def partners_exist(self) -> bool:
+        """Whether any placed pod matches all affinity terms, on a node with one of their topology labels."""
+        return any(pods.any() for pods in self.wanted.values())
+
+    def clone(self) -> RequiredCounts:
+        twin = RequiredCounts.__new__(RequiredCounts)
+        twin.new = self.new
+        twin.repelling, twin.wanted, twin.unwanted = dict(self.repelling), dict(self.wanted), dict(self.unwanted)
+        return twin
+
+    def try_pod(self, table: NodeTable, other: PodInfo, others_terms: AffinityTerms, node: NodeInfo, by: int) -> None:
+        """Count `other` on the node once more (`by` 1) or once less (-1)."""
+        counts = table.pod_counts
+        mine, theirs = self.new.pod.metadata, other.pod.metadata
+        for term in others_terms.required_anti:
+            if term.matches(mine.namespace, mine.labels, counts.namespace_labels):
+                _change(self.repelling, term.topology_key, table, node, by)
+        terms = self.new.terms
+        if terms.required and matches_all(terms.required, theirs.namespace, theirs.labels, counts):
+            for key in keys_of(terms.required):
+                _change(self.wanted, key, table, node, by)
+        for term in terms.required_anti:
+            if term.matches(theirs.namespace, theirs.labels, counts.namespace_labels):
+                _change(self.unwanted, term.topology_key, table, node, by)
+
+    def why(self, nodes: NodeSet) -> NDArray[np.int32] | None:
+        """Per node FITS or what is wrong with it; None if all fit. Missing partners come before unwanted neighbours."""
+        why: NDArray[np.int32] | None = None
+        for domains, verdict in ((self.repelling, REPELLED), (self.unwanted, UNWANTED)):
+            for key, pods in domains.items():
+                crowded = pods > 0
+                if crowded.any():
+                    crowded[-1] = False
+                    met = crowded.take(_codes(nodes, key))
+                    if why is None:
+                        why = np.zeros(len(nodes), dtype=np.int32)
+                    why[met] = verdict
+        terms = self.new.terms.required
+        if terms:
+            alone = self.new.meets_own_terms and not self.partners_exist
+            for key in keys_of(terms):
+                # The first pod of a group may go wherever the topology labels are.
+                lonely = np.zeros(len(self.wanted[key]), dtype=np.bool_) if alone else self.wanted[key] <= 0
+                lonely[-1] = True
+                met = lonely.take(_codes(nodes, key))
+                if why is None:
+                    why = np.zeros(len(nodes), dtype=np.int32)
+                why[met] = PARTNERLESS
+        return why
+
+
+class PreferredCounts:
+    """What Score looks up: the weights that add up in each domain. Empty if no pod has a say."""
+
+    __slots__ = ("weights",)
+
+    def __init__(
+        self,
+        table: NodeTable,
+        terms: AffinityTerms,
+        about: Iterable[PlacedTerm],
+        *,
+        hard_affinity_weight: int,
+    ) -> None:
+        counts = table.pod_counts
+        sums: dict[str, list[tuple[Ints, int]]] = {}
+        for listed, sign in ((terms.preferred, 1), (terms.preferred_anti, -1)):
+            for term in listed:
+                pods = table.pods_matching(all_of((term,)))
+                sums.setdefault(term.topology_key, []).append((pods, sign * term.weight))
+        for placed in about:
+            if placed.kind is TermKind.PREFERS:
+                weight = placed.term.weight
+            elif placed.kind is TermKind.NEEDS and hard_affinity_weight:
+                weight = placed.term.weight * hard_affinity_weight
+            else:
+                continue
+            sums.setdefault(placed.term.topology_key, []).append((counts.tally_of(placed).counts, weight))
+        self.weights: Domains = {}
+        for key, parts in sums.items():
+            weights = _per_domain(table, key, _weighted(parts))
+            if weights.any() or any(_per_domain(table, key, pods).any() for pods, _ in parts):
+                self.weights[key] = weights
+
+    def raw(self, nodes: NodeSet) -> Ints:
+        raw: Ints | None = None
+        for key, weights in self.weights.items():
+            each = weights.take(_codes(nodes, key))
+            raw = each if raw is None else raw + each
+        return np.zeros(len(nodes), dtype=np.int64) if raw is None else raw
+
+
+def all_of(terms: Sequence[AffinityTerm]) -> PodMatch:
+    """The pods that match all the terms."""
+    return PodMatch(tuple((term.scope, term.selector) for term in terms))
+
+
+def matches_all(terms: Sequence[AffinityTerm], namespace: str, labels: Mapping[str, str], counts: PodCounts) -> bool:
+    return all(term.matches(namespace, labels, counts.namespace_labels) for term in terms)
+
+
+def keys_of(terms: Sequence[AffinityTerm]) -> list[str]:
+    """The topology keys, each once."""
+    return list(dict.fromkeys(term.topology_key for term in terms))
+
+
+def add(domains: Domains, key: str, table: NodeTable, pods: Ints) -> None:
+    """Add pods per row to what is known per domain of the key."""
+    each = _per_domain(table, key, pods)
+    domains[key] = domains[key] + each if key in domains else each
+
+
+def _per_domain(table: NodeTable, key: str, pods: Ints) -> Ints:
+    column = table.label_column(key)
+    size = len(column.values)
+    codes = column.codes[: table.row_count].astype(np.intp)
+    codes[codes < 0] = size
+    sums = np.bincount(codes, weights=pods[: table.row_count], minlength=size + 1).astype(np.int64)
+    sums[-1] = 0
+    return sums
+
+
+def _weighted(parts: list[tuple[Ints, int]]) -> Ints:
+    total = parts[0][0] * parts[0][1]
+    for pods, weight in parts[1:]:
+        total += pods * weight
+    return total
+
+
+def _change(domains: Domains, key: str, table: NodeTable, node: NodeInfo, by: int) -> None:
+    value = node.labels.get(key)
+    if value is None:
+        return
+    column = table.label_column(key)
+    pods = domains.get(key)
+    pods = np.zeros(len(column.values) + 1, dtype=np.int64) if pods is None else pods.copy()
+    pods[column.values.find(value)] += by
+    domains[key] = pods
+
+
+def _codes(nodes: NodeSet, key: str) -> NDArray[np.int32]:
+    return nodes.table.label_column(key).codes[nodes.index]
