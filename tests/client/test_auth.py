@@ -17,7 +17,14 @@ from kubesched.client.auth import (
     TokenFile,
     credentials_of,
 )
-from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, ExecPlugin, OidcProvider, UserConfig
+from kubesched.client.kubeconfig import (
+    ClientConfig,
+    ClusterConfig,
+    ExecPlugin,
+    KubeconfigError,
+    OidcProvider,
+    UserConfig,
+)
 from kubesched.clock import ManualClock
 from tests.client.doubles import MemoryTransport, reply, until
 
@@ -50,6 +57,12 @@ async def test_fixed_credentials(user, server, expected, caplog):
     assert ("not sent over plain http" in caplog.text) == dropped
 
 
+def test_a_token_that_would_break_the_header_is_refused():
+    with pytest.raises(KubeconfigError, match="characters that no token has") as caught:
+        credentials_of(ClientConfig(TLS, UserConfig(token="s3cret\r\nX: y")), ManualClock())
+    assert "s3cret" not in str(caught.value)
+
+
 class TestTokenFile:
     async def test_read_again_once_a_minute(self, tmp_path):
         clock, path = ManualClock(), tmp_path / "token"
@@ -75,13 +88,15 @@ class TestTokenFile:
         assert credentials.refused(grant)
         assert await header(credentials) == "Bearer two"
 
-    @pytest.mark.parametrize("broken", ["missing", "empty"])
+    @pytest.mark.parametrize("broken", ["missing", "empty", "two lines", "no text"])
     async def test_a_file_between_two_versions_leaves_the_last_token_in_use(self, tmp_path, broken, caplog):
         clock, path = ManualClock(), tmp_path / "token"
         path.write_text("one")
         credentials = TokenFile(path, clock)
         await credentials.grant()
-        path.unlink() if broken == "missing" else path.write_text("")
+        path.unlink()
+        if broken != "missing":
+            path.write_bytes({"empty": b"", "two lines": b"a\nX-Other: b", "no text": b"\xff\xfe"}[broken])
         clock.advance(60)
         assert await header(credentials) == "Bearer one"
         assert "going on with the last token" in caplog.text
@@ -174,6 +189,7 @@ class TestExecPlugin:
             pytest.param("print('[]')", {}, "did not print an ExecCredential", id="no credential"),
             pytest.param("give(token='s3cret')", {"api_version": "x/v2"}, "answered with apiVersion", id="version"),
             pytest.param("give()", {}, "neither a token nor a certificate", id="nothing"),
+            pytest.param("give(token='s3cret\\nX: y')", {}, "characters that no token has", id="line break"),
             pytest.param("give(token=5)", {}, "a field that is no string", id="number"),
             pytest.param("give(clientCertificateData='s3cret')", {}, "certificate without key", id="no key"),
             pytest.param(

@@ -95,7 +95,7 @@ async def ask(server, *, certificate=None, tls=None, **cluster):
     finally:
         await transport.close()
     peer = server.seen[-1].peer_certificate
-    return dict(pair for name in peer["subject"] for pair in name)["commonName"] if peer else None
+    return subject_of(peer) if peer else None
 
 
 async def test_the_server_is_verified_by_authority_and_name(authority, server_tls):
@@ -128,6 +128,25 @@ async def test_client_certificates_from_kubeconfig_and_from_a_plugin(authority, 
         assert await ask(server, tls=tls, **options) == "me"
         assert await ask(server, tls=tls, certificate=granted, **options) == "plugin-user"
         assert await ask(server, certificate=granted, **options) == "plugin-user"
+
+
+async def test_a_new_certificate_is_shown_on_a_new_connection(authority, server_tls):
+    first, second = (ClientCertificate(*authority.issue(name)) for name in ("first", "second"))
+    async with WireServer(*[answering(200, b"ok")] * 5, tls=server_tls) as server:
+        cluster = ClusterConfig(server.url, ca=PemSource(data=authority.pem), tls_server_name="api.lab")
+        transport = HttpTransport(cluster)
+        for certificate in (first, first, second, second):
+            await transport.send(Request("GET", "/", {}, certificate=certificate))
+        stream = await transport.open(Request("GET", "/", {}, certificate=second))
+        assert await stream.read_all() == b"ok"
+        names = [subject_of(seen.peer_certificate) for seen in server.seen]
+        assert names == ["first", "first", "second", "second", "second"]
+        assert server.connections == 3, "two for calls, one for the stream"
+        await transport.close()
+
+
+def subject_of(certificate):
+    return dict(pair for name in certificate["subject"] for pair in name)["commonName"]
 
 
 def test_contexts_are_shared_so_that_connections_are(authority):

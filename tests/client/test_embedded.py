@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 
 from kubesched.api import codec, kinds
 from kubesched.api.changes import Change, Delete, Replace, Upsert
@@ -206,6 +205,8 @@ async def test_an_object_of_several_mib_is_one_event_like_any_other():
 
 
 def test_the_same_on_uvloop():
+    uvloop = pytest.importorskip("uvloop")
+
     async def scenario() -> None:
         async with bench() as b:
             reflector, mirror = b.mirror()

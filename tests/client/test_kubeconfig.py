@@ -238,6 +238,7 @@ def test_oidc(tmp_path):
             "idp-issuer-url is not set",
             id="oidc without issuer",
         ),
+        pytest.param({"user": {"as": "a\nb"}}, "a line break in the names", id="impersonation with a line break"),
         pytest.param({"user": {"as-groups": ["g"]}}, "needs `as`", id="groups without user"),
     ],
 )

@@ -79,6 +79,8 @@ def credentials_of(
     if user.token_file:
         return TokenFile(Path(user.token_file), clock, initial=user.token)
     if user.token:
+        if not _is_token(user.token):
+            raise KubeconfigError(f"{config.source}: the user's token holds characters that no token has")
         return FixedCredentials(Grant(f"Bearer {user.token}"))
     if user.username:
         pair = f"{user.username}:{user.password}".encode()
@@ -132,7 +134,7 @@ class TokenFile:
     def _read(self, known: Grant | None) -> Grant:
         try:
             token = self._path.read_text().strip()
-            problem = "" if token else "it is empty"
+            problem = "it is empty" if not token else "" if _is_token(token) else "it holds no token"
         except (OSError, UnicodeDecodeError) as error:
             token, problem = "", str(getattr(error, "strerror", None) or error)
         if problem:
@@ -249,6 +251,8 @@ class ExecCredentials:
             raise CredentialError(f"the exec plugin {plugin.command} printed a status with a field that is no string")
         if bool(chain) != bool(key):
             raise CredentialError(f"the exec plugin {plugin.command} printed a certificate without key, or the reverse")
+        if token and not _is_token(token):
+            raise CredentialError(f"the exec plugin {plugin.command} printed a token with characters that no token has")
         if not token and not chain:
             raise CredentialError(f"the exec plugin {plugin.command} printed neither a token nor a certificate")
         grant = Grant(
@@ -344,6 +348,11 @@ class OidcCredentials:
         if response.status != 200 or not isinstance(answer, dict):
             raise CredentialError(f"the OIDC issuer answered {method} {url} with {response.status}")
         return answer
+
+
+def _is_token(text: str) -> bool:
+    """Whether it can stand in a header: a line break would begin another one."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _jwt_expiry(token: str) -> float:

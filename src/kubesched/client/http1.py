@@ -1,8 +1,8 @@
 """HTTP/1.1 for whole answers, on bare asyncio: what binds and events are sent with.
 
-A general HTTP client spends ten times as much on one small request as this (measured: 160 µs against 15 µs), which is
-more than the scheduler spends on deciding where the pod goes. So calls take this way; streams and proxies, where such
-a cost does not count, stay with aiohttp.
+A general HTTP client spends more CPU on one small request than the scheduler does on deciding where the pod goes: a
+bind, all layers of ours included, takes 170 µs with aiohttp and 55 µs with this. So calls take this way; streams and
+proxies, where such a cost does not count, stay with aiohttp.
 
 `ResponseParser` knows the bytes and nothing else. A `Pool` keeps connections to one address and hands them out, first
 come first served. Nothing is sent twice, but for a GET whose kept connection turns out to have been closed meanwhile.
@@ -395,7 +395,7 @@ def request_head(method: str, target: str, host: str, headers: Iterable[tuple[st
     head = "\r\n".join(lines)
     if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
         raise ValueError("a request header must not contain a line break")
-    return f"{head}\r\n\r\n".encode("latin-1")
+    return f"{head}\r\n\r\n".encode()
 
 
 def notice_death(connected: socket.socket | None) -> None:

@@ -441,6 +441,8 @@ def _impersonation(entry: _Entry) -> tuple[tuple[str, str], ...]:
     for key in sorted(extra.fields if extra else ()):
         header = "Impersonate-Extra-" + urllib.parse.quote(key.lower(), safe="!#$&'*+-.^_`|~")
         lines += [(header, str(value)) for value in extra.items(key)] if extra else []
+    if any("\n" in value or "\r" in value for _, value in lines):
+        raise KubeconfigError(f"{entry}: a line break in the names to impersonate")
     if lines and not user:
         raise KubeconfigError(f"{entry}: impersonating groups, a uid or extras needs `as`")
     return tuple(lines)
