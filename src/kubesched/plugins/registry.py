@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubesched.framework.plugin import Plugin
 from kubesched.plugins.default_binder import DefaultBinder
+from kubesched.plugins.default_preemption import DefaultPreemption
 from kubesched.plugins.image_locality import ImageLocality
 from kubesched.plugins.inter_pod_affinity import InterPodAffinity
 from kubesched.plugins.node_affinity import NodeAffinity
@@ -29,6 +30,7 @@ IN_TREE: dict[str, type[Plugin]] = {
     "NodeResourcesFit": NodeResourcesFit,
     "PodTopologySpread": PodTopologySpread,
     "InterPodAffinity": InterPodAffinity,
+    "DefaultPreemption": DefaultPreemption,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
     "ImageLocality": ImageLocality,
     "DefaultBinder": DefaultBinder,

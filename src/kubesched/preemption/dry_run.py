@@ -1,0 +1,170 @@
+"""The dry run: on which of these nodes would the pod fit, and which pods must really go for it?
+
+For each node: take off all potential victims; if the pod fits then, put them back one by one, those that break a budget
+first, then the others, in both groups from the most important down. Whoever does not fit beside the pod is a victim.
+
+All nodes go in step, on one hypothetical table: the vector plugins are asked about all of them at once, after the
+removal and after each k-th pod was put back, and then only those plugins that look at what pods take. Where PreFilter's
+data follows the pods on nodes (AddPod, RemovePod), each node has a copy of it, and is asked about on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.plugin import Verdicts
+from kubesched.framework.runtime.calling import PluginFailure
+from kubesched.framework.runtime.filtering import Filtering
+from kubesched.framework.status import Status
+from kubesched.preemption.budgets import Budgets
+from kubesched.preemption.candidate import Candidate
+from kubesched.state import aspects
+from kubesched.state.hypothetical_table import PodBatch
+from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_table import NodeTable
+from kubesched.state.pod_info import PodInfo
+
+Positions = NDArray[np.intp]
+
+
+def dry_run(
+    filtering: Filtering,
+    state: CycleState,
+    table: NodeTable,
+    rows: Positions,
+    potential: Sequence[Sequence[PodInfo]],
+    budgets: Budgets,
+) -> list[Candidate | Status]:
+    """Per row the candidate, or why the node is none. `potential`: per row the pods that may go, most important first.
+
+    Each row must have some. A plugin that fails makes an ERROR status of the nodes that it failed on.
+    """
+    if not filtering.tracks_pods(state):
+        try:
+            return _DryRun(filtering, state, table, rows, potential).outcomes(budgets)
+        except PluginFailure:
+            pass  # which nodes it was about shows when they are asked about one by one
+    apart = [state.clone() for _ in range(len(rows))]
+    return _DryRun(filtering, state, table, rows, potential, apart).outcomes(budgets)
+
+
+class _DryRun:
+    """Nodes are known by their position in `rows`, pods by their position in the batch of all potential victims."""
+
+    def __init__(
+        self,
+        filtering: Filtering,
+        state: CycleState,
+        table: NodeTable,
+        rows: Positions,
+        potential: Sequence[Sequence[PodInfo]],
+        apart: list[CycleState] | None = None,
+    ) -> None:
+        self._filtering = filtering
+        self._state = state
+        self._apart = apart
+        self._twin = table.hypothetical(rows)
+        self._promises = filtering.promises(state.pod_info, self._twin)
+        self._counts = np.array([len(pods) for pods in potential], dtype=np.intp)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._pods = list(chain.from_iterable(potential))
+        self._batch = PodBatch(self._pods, np.repeat(np.arange(len(rows)), self._counts))
+        #: Why a node is out of the race.
+        self._out: dict[int, Status] = {}
+
+    def outcomes(self, budgets: Budgets) -> list[Candidate | Status]:
+        everyone = np.arange(len(self._pods))
+        self._take_off(everyone)
+        fitting = self._fitting()
+        order, breaks_budget = self._put_back_order(fitting, budgets)
+        is_victim = np.zeros(len(self._pods), dtype=np.bool_)
+        for k in range(int(self._counts[fitting].max(initial=0))):
+            nodes = fitting[self._counts[fitting] > k]
+            pods = order[self._starts[nodes] + k]
+            self._put_back(pods)
+            misfits = self._ask(nodes, aspects.POD_CHANGE).why != 0
+            is_victim[pods[misfits]] = True
+            self._take_off(pods[misfits])
+        return [self._outcome(node, is_victim, breaks_budget) for node in range(len(self._counts))]
+
+    def _fitting(self) -> Positions:
+        """The nodes that the pod fits on now; the others are out."""
+        nodes = np.arange(len(self._counts))
+        said = self._ask(nodes, aspects.ALL)
+        for node in np.flatnonzero(said.why).tolist():
+            status = said.statuses[said.why[node]]
+            assert status is not None
+            self._out.setdefault(node, status)
+        return np.flatnonzero(said.why == 0)
+
+    def _put_back_order(self, fitting: Positions, budgets: Budgets) -> tuple[Positions, NDArray[np.bool_]]:
+        """The pods of each node in the order in which they are put back, and who of them breaks a budget."""
+        order = np.arange(len(self._pods))
+        breaks = np.zeros(len(self._pods), dtype=np.bool_)
+        if budgets:
+            for start, count in zip(self._starts[fitting].tolist(), self._counts[fitting].tolist(), strict=True):
+                span = slice(start, start + count)
+                breaks[span] = budgets.violations([info.pod for info in self._pods[span]])
+                order[span] = start + np.argsort(~breaks[span], kind="stable")
+        return order, breaks
+
+    def _outcome(self, node: int, is_victim: NDArray[np.bool_], breaks_budget: NDArray[np.bool_]) -> Candidate | Status:
+        status = self._out.get(node)
+        if status is not None:
+            return status
+        start = int(self._starts[node])
+        span = slice(start, start + int(self._counts[node]))
+        victims = np.flatnonzero(is_victim[span])
+        name = self._twin.name_of(node)
+        if not len(victims):
+            return Status.error(f'expected at least one victim pod on node "{name}"')
+        pods = tuple(self._pods[start + position].pod for position in victims.tolist())
+        return Candidate(name, pods, int(np.count_nonzero(breaks_budget[span][victims])))
+
+    # -- trying
+
+    def _ask(self, nodes: Positions, reading: int) -> Verdicts:
+        """Verdicts for these nodes of the plugins that read any of these aspects."""
+        if self._apart is None:
+            return self._evaluate(self._state, nodes, reading)
+        why = np.zeros(len(nodes), dtype=np.int32)
+        statuses: list[Status | None] = [None]
+        for index, node in enumerate(nodes.tolist()):
+            try:
+                said = self._evaluate(self._apart[node], nodes[index : index + 1], reading)
+                status = said.statuses[said.why[0]]
+            except PluginFailure as failure:
+                status = self._out.setdefault(node, failure.status)
+            if status is not None:
+                why[index] = len(statuses)
+                statuses.append(status)
+        return Verdicts(why, statuses)
+
+    def _evaluate(self, state: CycleState, nodes: Positions, reading: int) -> Verdicts:
+        twin = self._twin
+        asked = twin.all_nodes() if len(nodes) == twin.row_count else twin.nodes_at(nodes)
+        return self._filtering.evaluate_with_nominated(state, asked, reading=reading, promises=self._promises)
+
+    def _take_off(self, pods: Positions) -> None:
+        self._twin.displace_all(self._batch, pods)
+        self._tell(self._filtering.remove_pod, pods)
+
+    def _put_back(self, pods: Positions) -> None:
+        self._twin.place_all(self._batch, pods)
+        self._tell(self._filtering.add_pod, pods)
+
+    def _tell(self, tell: Callable[[CycleState, PodInfo, NodeInfo], None], pods: Positions) -> None:
+        """Bring the nodes' copies of PreFilter's data up to date."""
+        if self._apart is None:
+            return
+        for pod in pods.tolist():
+            node = int(self._batch.rows[pod])
+            try:
+                tell(self._apart[node], self._pods[pod], self._twin.infos[node])
+            except PluginFailure as failure:
+                self._out.setdefault(node, failure.status)

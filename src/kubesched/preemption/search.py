@@ -1,0 +1,126 @@
+"""The search for candidates: the nodes on which the pod would fit without some less important pods.
+
+Only nodes whose rejection was Unschedulable are worth a try; UnschedulableAndUnresolvable says that no pod's leaving
+would help. They are tried from a random one on, in row order, until there are as many candidates as wanted, at least
+one of them without a broken budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.results import NodeStatuses
+from kubesched.framework.runtime.filtering import Filtering
+from kubesched.framework.status import Status
+from kubesched.preemption.budgets import Budgets
+from kubesched.preemption.candidate import Candidate
+from kubesched.preemption.dry_run import dry_run
+from kubesched.preemption.lowest_priority import LowestPriorities
+from kubesched.preemption.rules import Rules
+from kubesched.state.node_table import NodeTable
+from kubesched.state.pod_info import PodInfo
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+
+#: At most so many times the wanted number of nodes go into one dry run.
+_CHUNK_GROWTH_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """How many candidates are wanted, and which of the promising nodes is tried first."""
+
+    count: int
+    offset: int = 0
+
+
+class Search:
+    """`candidates` in the order in which they are preferred if all else is equal; `rejected` holds the nodes tried."""
+
+    def __init__(
+        self,
+        filtering: Filtering,
+        rules: Rules,
+        state: CycleState,
+        table: NodeTable,
+        budgets: Budgets,
+        lowest: LowestPriorities,
+    ) -> None:
+        self._filtering = filtering
+        self._rules = rules
+        self._state = state
+        self._table = table
+        self._budgets = budgets
+        self._lowest = lowest
+        self._sparing: list[Candidate] = []
+        self._breaking: list[Candidate] = []
+        self._codes = np.zeros(table.row_count, dtype=np.int32)
+        self._statuses: list[Status | None] = [None, NO_VICTIMS]
+        self._status_ids: dict[Status, int] = {NO_VICTIMS: 1}
+
+    def run(self, promising: NDArray[np.intp], sought: Sought) -> None:
+        rows = np.roll(promising, -sought.offset)
+        have_victims = self._lowest.below(self._state.pod_info.priority)[rows]
+        self._codes[rows[~have_victims]] = 1
+        rows = rows[have_victims]
+        size, start = sought.count, 0
+        while start < len(rows):
+            if self._try(rows[start : start + size], sought.count):
+                return
+            start += size
+            size = min(2 * size, _CHUNK_GROWTH_MAX * sought.count)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        return self._sparing + self._breaking
+
+    @property
+    def rejected(self) -> NodeStatuses:
+        return NodeStatuses(self._table, self._codes, self._statuses)
+
+    def errors(self) -> list[str]:
+        return [status.message for status in self._statuses if status is not None and status.is_error]
+
+    def _try(self, rows: NDArray[np.intp], wanted: int) -> bool:
+        """Whether there are enough candidates now."""
+        potential = [self._potential_victims(row) for row in rows.tolist()]
+        if not all(potential):
+            have_victims = np.array([bool(pods) for pods in potential], dtype=np.bool_)
+            self._codes[rows[~have_victims]] = 1
+            rows, potential = rows[have_victims], [pods for pods in potential if pods]
+        outcomes = dry_run(self._filtering, self._state, self._table, rows, potential, self._budgets)
+        for row, outcome in zip(rows.tolist(), outcomes, strict=True):
+            if isinstance(outcome, Status):
+                self._codes[row] = self._status_id(outcome)
+                continue
+            found = self._breaking if outcome.violation_count else self._sparing
+            if len(found) < wanted:
+                found.append(outcome)
+            if self._sparing and len(self._sparing) + len(self._breaking) >= wanted:
+                return True
+        return False
+
+    def _potential_victims(self, row: int) -> Sequence[PodInfo]:
+        """The pods of the node that may be preempted, the most important first."""
+        rules, node, preemptor = self._rules, self._table.infos[row], self._state.pod_info
+        if rules.may_be_victim is None:
+            limit = preemptor.priority
+            pods = [info for info in node.pods.values() if (info.pod.spec.priority or 0) < limit]
+        else:
+            pods = [info for info in node.pods.values() if rules.allows(info.pod, preemptor.pod, node)]
+        if len(pods) > 1:
+            importance = rules.importance
+            pods.sort(key=lambda info: importance(info.pod))
+        return pods
+
+    def _status_id(self, status: Status) -> int:
+        found = self._status_ids.get(status)
+        if found is None:
+            found = self._status_ids[status] = len(self._statuses)
+            self._statuses.append(status)
+        return found
