@@ -18,6 +18,7 @@ from kubesched.apiserver import (
     eviction,
     patching,
     reading,
+    reviews,
     scale,
     status,
     writing,
@@ -26,7 +27,7 @@ from kubesched.apiserver.messages import Answer, DropConnection, Reply, Request,
 from kubesched.apiserver.metadata import timestamp
 from kubesched.apiserver.resources import Resource, core
 from kubesched.apiserver.routing import route
-from kubesched.apiserver.status import PlainNotFound, Refusal, method_not_allowed
+from kubesched.apiserver.status import PlainNotFound, Refusal
 from kubesched.apiserver.store import Store, Stored
 from kubesched.apiserver.watch import Watch
 from kubesched.clock import Chance, Clock
@@ -52,17 +53,21 @@ _SUBRESOURCES: dict[str, dict[str, Handler]] = {
     "approval": {"get": reading.get, "update": writing.replace, "patch": patching.patch},
     "finalize": {"update": writing.finalize},
     "binding": {"create": binding.bind},
+    "token": {"create": reviews.service_account_token},
     "eviction": {"create": eviction.evict},
     "scale": {"get": scale.get, "update": scale.replace, "patch": scale.patch},
 }
 
 
 class Api:
-    def __init__(self, store: Store, clock: Clock, chance: Chance, profile: admission.Profile) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, chance: Chance, profile: admission.Profile, token: str | None = None
+    ) -> None:
         self.store = store
         self.clock = clock
         self.chance = chance
         self.profile = profile
+        self.token = token
         self.watches: set[Watch] = set()
 
     async def handle(self, request: Request) -> Reply:
@@ -95,9 +100,9 @@ class Api:
             return await handler(self, request)
         if request.target.plural == "bindings":
             return await binding.bind(self, request)
-        handler = _HANDLERS.get(request.verb)
-        if handler is None or request.target.storage not in self.store.collections:
-            raise method_not_allowed()
+        handler = _HANDLERS[request.verb]
+        if request.target.storage not in self.store.collections:
+            handler = reviews.review
         return await handler(self, request)
 
     def find(self, request: Request) -> Stored:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kubesched.apiserver import go_json
+from kubesched.apiserver import go_json, protobuf
 from kubesched.apiserver.messages import Request
 from kubesched.apiserver.resources import RESOURCES
 from kubesched.apiserver.status import Refusal, bad_request, unsupported_media
@@ -56,6 +56,11 @@ def parse(request: Request, kind: str) -> Any:
             return yaml.load(request.body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except yaml.YAMLError as error:
             raise bad_request(f"error converting YAML to JSON: {error}") from None
+    if content_type == protobuf.CONTENT_TYPE:
+        try:
+            return protobuf.decode_object(request.body)
+        except protobuf.NotProtobuf as error:
+            raise unsupported_media(f"the protobuf body of the request cannot be read: {error}") from None
     raise unsupported_body()
 
 

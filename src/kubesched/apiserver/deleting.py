@@ -200,19 +200,14 @@ def read_options(request: Request) -> Options:
     """DeleteOptions from the body, else from the query."""
     sent: Any = {}
     if request.body:
-        if request.content_type not in (*bodies.JSON_TYPES, *bodies.YAML_TYPES):
-            raise bodies.unsupported_body()
+        if request.content_type not in bodies.JSON_TYPES:
+            return options_of(_of_kind(bodies.parse(request, "DeleteOptions") or {}))
         try:
             sent = decode(request.body) or {}
         except msgspec.DecodeError:
             fault = go_json.fault(request.body)
             raise bad_request(f"couldn't get version/kind; json parse error: {fault}") from None
-        if sent.get("kind", "DeleteOptions") != "DeleteOptions":
-            raise bad_request(
-                f'no kind "{sent["kind"]}" is registered for version "{sent.get("apiVersion", "")}" in scheme '
-                '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
-            )
-        return options_of(sent)
+        return options_of(_of_kind(sent))
     query = request.query
     for name in ("propagationPolicy",):
         if query.get(name):
@@ -224,6 +219,15 @@ def read_options(request: Request) -> Options:
     if query.get("orphanDependents"):
         sent["orphanDependents"] = request.flag("orphanDependents")
     return options_of(sent)
+
+
+def _of_kind(sent: Json) -> Json:
+    if sent.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise bad_request(
+            f'no kind "{sent["kind"]}" is registered for version "{sent.get("apiVersion", "")}" in scheme '
+            '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+        )
+    return sent
 
 
 def options_of(sent: Json) -> Options:

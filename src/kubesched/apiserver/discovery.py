@@ -149,7 +149,7 @@ def _aggregated(request: Request, path: str, version: str) -> Answer:
     body, etag = _aggregated_document(path, version)
     headers = {"ETag": f'"{etag}"', "Vary": "Accept", "Cache-Control": "public"}
     if request.headers.get("if-none-match", "").strip('"') == etag:
-        return Answer(304, b"", headers=headers)
+        return Answer(304, b"", "", headers)  # without a type: it would replace that of the cached answer
     content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
     return Answer(200, body, content_type, headers)
 

@@ -56,7 +56,7 @@ def answer(request: Request) -> Answer:
     if "hash" in request.query:
         headers["Cache-Control"] = "public, immutable"
     if request.headers.get("if-none-match", "").strip('"') == etag:
-        return Answer(304, b"", headers=headers)
+        return Answer(304, b"", "", headers)
     return Answer(body=body, headers=headers)
 
 

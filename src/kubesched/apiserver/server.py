@@ -72,7 +72,7 @@ class Server:
         self.clock = clock or RealClock()
         self.token = token
         self.interceptors: list[Interceptor] = []
-        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile())
+        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), token)
         self.ca_pem = certificate.ca_pem if certificate else None
         self._tls = server_context(certificate) if certificate else None
         self._simulator = NodeSimulator(self.api) if node_simulator else None

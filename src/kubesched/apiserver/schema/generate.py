@@ -85,10 +85,10 @@ def _fields(package: str, body: str, aliases: dict[str, dict[str, str]]) -> list
         if name == "-":
             continue
         type_ = _type(package, go_type, aliases)
-        if "inline" in options or (not name and found.group(1) is None):
-            rows.append(["", type_])
-            continue
         number = int(tag["protobuf"].split(",")[1]) if "protobuf" in tag else 0
+        if "inline" in options or (not name and found.group(1) is None):
+            rows.append(["", type_, number] if number else ["", type_])
+            continue
         optional = "omitempty" in options or "omitzero" in options or "+optional" in comments
         flags = "" if optional else "r"
         flags += "p" if go_type.startswith("*") else ""

@@ -59,10 +59,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """One type; `name` is its OpenAPI name. Fields of embedded structs are among its own."""
+    """One type; `name` is its OpenAPI name. Fields of embedded structs are among its own; `embedded` has
+    the types of those that are messages of their own in protobuf, by their number.
+    """
 
     name: str
     fields: dict[str, Field] = field(default_factory=dict)
+    embedded: dict[int, str] = field(default_factory=dict)
 
     @property
     def short_name(self) -> str:
@@ -83,11 +86,14 @@ def struct(name: str) -> Struct | None:
     if rows is None:
         return None
     fields: dict[str, Field] = {}
+    inner: dict[int, str] = {}
     for row in rows:
         if row[0] == "":
             embedded = struct(row[1].lstrip("#"))
             assert embedded is not None, row
             fields.update(embedded.fields)
+            if len(row) > 2:
+                inner[row[2]] = embedded.name
             continue
         json_name, type_, number, flags, key, strategy, list_type, list_keys, go_type = row + _FILL[len(row) :]
         fields[json_name] = Field(
@@ -105,7 +111,7 @@ def struct(name: str) -> Struct | None:
             tuple(list_keys),
             go_type,
         )
-    return Struct(name, fields)
+    return Struct(name, fields, inner)
 
 
 _FILL: list[Any] = ["", "", 0, "", "", "", "", [], ""]
