@@ -451,7 +451,7 @@ def test_reading_a_wrong_type_names_key_and_types():
 
 
 def test_a_clone_shares_what_has_no_clone_of_its_own():
-    class Counts(list):
+    class Counts(list[int]):
         def clone(self):
             return Counts(self)
 
