@@ -14,7 +14,7 @@ from kubesched.api.core import Node, Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.status import Status
-from kubesched.state.node_table import NodeSet
+from kubesched.state.node_table import Bools, NodeSet
 from kubesched.state.pod_info import PodInfo
 
 
@@ -23,31 +23,36 @@ class FilterProbe:
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = plugin
-        self._answers: dict[Hashable, bool] = {}
-        self._position = -1
+        self._answers: dict[Hashable, Bools] = {}
+        self._asked_at = (-1, -1)
 
-    def somewhere(self, pod: Pod) -> bool:
-        """Whether some node passes the plugin's Filter."""
-        position = self._plugin.handle.state.nodes.journal.position
-        if position != self._position:
+    def passing(self, pod: Pod) -> Bools:
+        """Per row of the node table whether the node passes the plugin's Filter."""
+        state = self._plugin.handle.state
+        now = (state.nodes.journal.position, state.objects.version("Namespace"))
+        if now != self._asked_at:
             self._answers.clear()
-            self._position = position
+            self._asked_at = now
         sign = self._plugin.sign(pod)
         known = self._answers.get(sign)
         if known is None:
-            known = self._answers[sign] = self._passes(pod, self._plugin.handle.state.nodes.all_nodes())
+            known = self._answers[sign] = self._ask(pod, state.nodes.all_nodes())
         return known
 
+    def somewhere(self, pod: Pod) -> bool:
+        """Whether some node passes."""
+        return bool(self.passing(pod).any())
+
     def at(self, pod: Pod, node: Node) -> bool:
-        """Whether this node does."""
+        """Whether this node passes."""
         table = self._plugin.handle.state.nodes
         row = table.row_of(node.metadata.name)
-        return row >= 0 and self._passes(pod, table.nodes_at([row]))
+        return row >= 0 and bool(self._ask(pod, table.nodes_at([row])).any())
 
-    def _passes(self, pod: Pod, nodes: NodeSet) -> bool:
+    def _ask(self, pod: Pod, nodes: NodeSet) -> Bools:
         state = CycleState(PodInfo(pod))
         answer = self._plugin.pre_filter(state, pod, self._plugin.handle.state.nodes.all_nodes())
         if isinstance(answer, Status):
-            return not answer.is_rejected
+            return np.full(len(nodes), not answer.is_rejected)
         said = self._plugin.filter_rows(state, pod, nodes)
-        return said is None or bool((np.asarray(said.why) == 0).any())
+        return np.ones(len(nodes), dtype=np.bool_) if said is None else np.equal(said.why, 0)

@@ -172,11 +172,13 @@ class InterPodAffinity(Plugin):
         if new is not None and new.metadata.uid == pod.metadata.uid:
             return self._hint(pod, if_=True)
         terms = self._terms_of(pod)
+        if self._looks_wanted(terms, new) and not self._looks_wanted(terms, old):
+            return QueueingHint.QUEUE
         was_wanted, is_wanted = self._is_wanted(terms, old), self._is_wanted(terms, new)
         matters = (
             was_wanted != is_wanted
             or any(self._matches(term, old) and not self._matches(term, new) for term in terms.required_anti)
-            or (old is not None and any(self._matches(term, pod) for term in self._terms_of(old).required_anti))
+            or (self._is_repelled(pod, old) and not self._is_repelled(pod, new))
         )
         return self._hint(pod, if_=matters)
 
@@ -205,6 +207,23 @@ class InterPodAffinity(Plugin):
 
     def _is_wanted(self, terms: AffinityTerms, other: Pod | None) -> bool:
         return bool(terms.required) and all(self._matches(term, other) for term in terms.required)
+
+    def _looks_wanted(self, terms: AffinityTerms, other: Pod | None) -> bool:
+        """As the original has it where the terms select namespaces by what labels they lack: it takes all of them.
+
+        Where we would turn the pod away again, it is tried once in vain.
+        """
+        if other is None or not other.spec.node_name or not any(_selects_by_lack(term) for term in terms.required):
+            return False
+        metadata = other.metadata
+        return all(
+            term.selector.matches(metadata.labels)
+            and (metadata.namespace in term.scope.names or term.scope.selector.matches({}))
+            for term in terms.required
+        )
+
+    def _is_repelled(self, pod: Pod, by: Pod | None) -> bool:
+        return by is not None and any(self._matches(term, pod) for term in self._terms_of(by).required_anti)
 
     def _matches(self, term: AffinityTerm, other: Pod | None) -> bool:
         if other is None:
@@ -250,6 +269,10 @@ class InterPodAffinity(Plugin):
     @property
     def _table(self) -> NodeTable:
         return self.handle.state.nodes
+
+
+def _selects_by_lack(term: AffinityTerm) -> bool:
+    return term.scope.reads_labels and term.scope.selector.matches({})
 
 
 def _shown(term: AffinityTerm, node: NodeInfo) -> dict[str, object]:

@@ -215,9 +215,19 @@ class PodTopologySpread(Plugin):
         return self._hint(pod, if_=any(each.selector.matches(other.metadata.labels) for each in constraints))
 
     def after_pod_update(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+        """It makes room in the domains of its node, and nowhere else."""
         if new.metadata.deletion_timestamp is None or old.metadata.deletion_timestamp is not None:
             return QueueingHint.SKIP
-        return self.after_pod_change(pod, new, None)
+        row = self._table.row_of(new.spec.node_name)
+        if row < 0 or not _is_involved(new, pod):
+            return QueueingHint.SKIP
+        passing = self._passes.passing(pod)
+        for constraint in self.constraints(pod, HARD):
+            if constraint.selector.matches(new.metadata.labels):
+                codes = self._table.label_column(constraint.topology_key).codes[: len(passing)]
+                if passing[codes == codes[row]].any():
+                    return QueueingHint.QUEUE
+        return QueueingHint.SKIP
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
         """A node with all topology labels came, went, moved, or has other taints."""
