@@ -10,9 +10,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kubesched.cli import apiserver, run
+from kubesched.cli import apiserver, explain, run
 
-_COMMANDS = (run, apiserver)
+_COMMANDS = (run, explain, apiserver)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

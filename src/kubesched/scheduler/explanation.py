@@ -86,6 +86,18 @@ class Explanation:
                 groups.setdefault(status, []).append(name)
         return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0].plugin, group[0].reasons))
 
+    def __str__(self) -> str:
+        """A few lines for people: where to, or why not, and what is on each group of nodes."""
+        if self.fits:
+            lines = [f"{self.pod}: would go to {' or '.join(self.best or ())}"]
+        else:
+            lines = [f"{self.pod}: {self.message}"]
+        for status, names in self.nodes_by_reason():
+            more = f", and {len(names) - 5} more" if len(names) > 5 else ""
+            said_by = f" ({status.plugin})" if status.plugin else ""
+            lines.append(f"  {', '.join(names[:5])}{more}: {', '.join(status.reasons)}{said_by}")
+        return "\n".join(lines)
+
     def to_dict(self, *, details: bool = False) -> dict[str, Any]:
         """The shape of recorded decisions; with `details` one more key of that name, and `pod`."""
         if self.pre_enqueue is not None:

@@ -1,0 +1,171 @@
+"""An `Explanation` as tables for people: what stands in the way, in groups and numbers, and who scores what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from kubesched.framework.results import PostFilterPreview
+from kubesched.scheduler.explanation import Explanation
+
+#: Nodes named one by one in a group; the rest is counted.
+_NODES_NAMED = 10
+#: Nodes whose scores are shown, the best ones, so many side by side.
+_NODES_SCORED = 5
+
+_GIB, _MIB = 1 << 30, 1 << 20
+
+
+def show(explanation: Explanation, console: Console | None = None) -> None:
+    console = console or Console()
+    for part in _parts(explanation):
+        console.print(part)
+
+
+def _parts(explanation: Explanation) -> Iterable[RenderableType]:
+    yield _headline(explanation)
+    if explanation.nodes_by_reason():
+        yield _rejections(explanation)
+    if explanation.scores:
+        yield _scores(explanation)
+    if explanation.volumes:
+        yield _volumes(explanation.volumes)
+    if explanation.preemption is not None:
+        yield from _preemption(explanation.preemption)
+
+
+def _headline(explanation: Explanation) -> Text:
+    text = Text(f"{explanation.pod}: ", style="bold")
+    if explanation.pre_enqueue is not None:
+        held = f"held back by {explanation.pre_enqueue.plugin}: {explanation.message}"
+        return text.append(held, style="yellow")
+    if explanation.error is not None:
+        return text.append(f"the attempt fails: {explanation.error}", style="red")
+    if not explanation.fits:
+        return text.append(explanation.message, style="red")
+    assert explanation.best is not None
+    fitting = len(explanation.scores or ())
+    best = explanation.best[0] if len(explanation.best) == 1 else f"one of {', '.join(explanation.best)}"
+    return text.append(f"would go to {best} ({fitting} of {explanation.node_count} nodes fit)", style="green")
+
+
+def _rejections(explanation: Explanation) -> Table:
+    table = Table(title="Nodes that do not fit", title_justify="left", expand=False)
+    table.add_column("nodes", justify="right")
+    table.add_column("why", overflow="fold")
+    table.add_column("where", overflow="fold")
+    for status, names in explanation.nodes_by_reason():
+        why = "\n".join(status.reasons)
+        lines = [_named(name, explanation.details.get(name, {}).get(status.plugin)) for name in names[:_NODES_NAMED]]
+        if len(names) > _NODES_NAMED:
+            lines.append(f"and {len(names) - _NODES_NAMED} more")
+        said_by = f"\n[dim]{status.plugin}[/dim]" if status.plugin else ""
+        table.add_row(str(len(names)), f"{escape(why)}{said_by}", escape("\n".join(lines)), end_section=True)
+    return table
+
+
+def _named(node_name: str, facts: Mapping[str, Any] | None) -> str:
+    return f"{node_name}: {'; '.join(_facts(facts))}" if facts else node_name
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterable[str]:
+    """Each fact in words; what has no words of its own comes as `name: value`."""
+    holder = facts.get("pod")
+    for name, value in facts.items():
+        match name, value:
+            case "port", str() if isinstance(holder, str):
+                yield f"{value} is held by {holder}"
+            case "pod", str() if "port" in facts:
+                continue
+            case "taint", {"key": key, "effect": effect}:
+                yield f"{key}={value['value']}:{effect}" if value.get("value") else f"{key}:{effect}"
+            case _, {"asked": asked, "used": used, "capacity": capacity}:
+                yield f"{name} asked {amount(name, asked)}, used {amount(name, used)} of {amount(name, capacity)}"
+            case _, dict():
+                yield from _labels(value)
+            case _, list() | tuple():
+                yield f"{name}: {', '.join(map(str, value))}"
+            case _:
+                yield f"{name}: {value}"
+
+
+def _labels(differing: Mapping[str, Any]) -> Iterable[str]:
+    for key, value in differing.items():
+        match value:
+            case {"asked": asked, "has": has}:
+                yield f"{key}={asked} asked, {'absent' if has is None else f'has {has}'}"
+            case _:
+                yield f"{key}: {value}"
+
+
+def amount(resource: str, value: int) -> str:
+    """cpu comes in thousandths and is shown in cores, memory in bytes and shown in binary units."""
+    if resource == "cpu":
+        return f"{value / 1000:g}"
+    if resource == "memory" or resource == "ephemeral-storage" or resource.startswith("hugepages-"):
+        for unit, size in (("Gi", _GIB), ("Mi", _MIB), ("Ki", 1024)):
+            if value >= size:
+                return f"{value / size:.4g}{unit}"
+    return str(value)
+
+
+def _scores(explanation: Explanation) -> Table:
+    """The best nodes side by side."""
+    assert explanation.scores is not None
+    names = sorted(explanation.scores, key=lambda name: (-explanation.total(name), name))
+    shown = names[:_NODES_SCORED]
+    title = "Scores: weight x normalized (raw)"
+    if len(names) > len(shown):
+        title += f", the best {len(shown)} of {len(names)} nodes"
+    table = Table(title=title, title_justify="left", expand=False, show_footer=True)
+    table.add_column("plugin", footer="total", no_wrap=True)
+    for name in shown:
+        style = "green" if name in (explanation.best or ()) else ""
+        table.add_column(
+            name, footer=str(explanation.total(name)), justify="right", style=style, footer_style=style, overflow="fold"
+        )
+    for plugin in explanation.scores[shown[0]]:
+        scores = [explanation.scores[name][plugin] for name in shown]
+        table.add_row(plugin, *(_score(score.weight, score.normalized, score.raw) for score in scores))
+    return table
+
+
+def _score(weight: int, normalized: int, raw: int) -> str:
+    text = str(normalized) if weight == 1 else f"{weight}x{normalized}"
+    return text if raw == normalized else f"{text} ({raw})"
+
+
+def _volumes(volumes: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(title="Volumes", title_justify="left", expand=False)
+    for column in ("node", "bound", "provisioned"):
+        table.add_column(column, overflow="fold")
+    for name, plan in volumes.items():
+        bound = ", ".join(f"{claim} to {volume}" for claim, volume in plan["bind"].items())
+        table.add_row(name, bound or "-", ", ".join(plan["provision"]) or "-")
+    return table
+
+
+def _preemption(preview: PostFilterPreview) -> Iterable[RenderableType]:
+    if not preview.candidates:
+        if preview.status.message:
+            yield Text(f"preemption: {preview.status.message}")
+        return
+    yield Text(f"preemption: would make room on {_either(preview.nominated_nodes)}", style="yellow")
+    table = Table(title="Where preemption would help", title_justify="left", expand=False)
+    table.add_column("node")
+    table.add_column("victims, the most important first", overflow="fold")
+    table.add_column("broken budgets", justify="right")
+    for candidate in preview.candidates:
+        style = "green" if candidate.node_name in preview.nominated_nodes else ""
+        victims = "\n".join(candidate.victims)
+        table.add_row(candidate.node_name, victims, str(candidate.violation_count), style=style, end_section=True)
+    yield table
+
+
+def _either(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
