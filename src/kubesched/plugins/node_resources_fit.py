@@ -152,7 +152,7 @@ class NodeResourcesFit(Plugin):
         resources = _asked_resources(pod_info, self._ignored)
         if not self._devices:
             return Asked(resources, frozenset())
-        provided = _provided_by_devices(self.handle.state.objects)
+        provided = provided_by_devices(self.handle.state.objects)
         return Asked(resources, frozenset(name for name, _ in resources if name in provided))
 
     def _one_verdict(self, lacks: list[Insufficient]) -> Verdicts | None:
@@ -283,7 +283,8 @@ def _empty(node: Node) -> NodeInfo:
     return info
 
 
-def _provided_by_devices(objects: ObjectIndex) -> set[str]:
+def provided_by_devices(objects: ObjectIndex) -> set[str]:
+    """The extended resources that some device class stands for."""
     return {name for device_class in objects.list("DeviceClass") for name in _resource_names(device_class)}
 
 

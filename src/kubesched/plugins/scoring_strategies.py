@@ -51,7 +51,7 @@ class Strategy:
         self._shape: tuple[int, ...] | None = None
         if strategy.type == "RequestedToCapacityRatio":
             assert strategy.requested_to_capacity_ratio is not None, "the configuration was validated"
-            self._shape = _shape_scores(strategy.requested_to_capacity_ratio.shape)
+            self._shape = shape_scores(strategy.requested_to_capacity_ratio.shape)
         self._shape_column: Ints = np.array(self._shape or (), dtype=np.int64)
 
     def assumed(self, pod: Pod) -> AssumedRequest:
@@ -143,7 +143,7 @@ def _used_column(resource: str, nodes: NodeSet) -> Ints:
     return table.requested(resource)[nodes.index]
 
 
-def _shape_scores(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
+def shape_scores(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
     """The score for 0..100 percent used: straight between points, flat outside them, cut towards zero."""
     stretch = MAX_NODE_SCORE // _MAX_SHAPE_SCORE
     points = [(point.utilization, point.score * stretch) for point in shape]
