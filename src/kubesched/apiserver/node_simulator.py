@@ -36,14 +36,13 @@ class NodeSimulator:
     def start(self) -> None:
         """Takes up the pods that exist and watches for others."""
         collection = self._api.store.of(_PODS)
-        collection.watchers.append(self)
+        collection.add_watcher(self)
         for stored in list(collection.items.values()):
             self._consider(stored)
 
     def stop(self) -> None:
         collection = self._api.store.of(_PODS)
-        if self in collection.watchers:
-            collection.watchers.remove(self)
+        collection.remove_watcher(self)
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

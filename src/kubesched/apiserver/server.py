@@ -195,6 +195,8 @@ def _response(request: Request, answer: Answer) -> web.Response:
 async def _stream(raw: web.BaseRequest, reply: Stream) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Cache-Control": "no-cache, private", hdrs.CONTENT_TYPE: reply.content_type})
     response.enable_chunked_encoding()
+    if raw.transport is not None:
+        reply.watch.on_drop = raw.transport.abort
     try:
         await response.prepare(raw)
         while lines := await reply.watch.gathered():

@@ -95,7 +95,7 @@ class Collection:
         self.field_paths = tuple(tuple(label.split(".")) for label in resource.field_labels)
         self.items: dict[str, Stored] = {}
         self.keys: list[str] = []
-        self.watchers: list[Watcher] = []
+        self.watchers: tuple[Watcher, ...] = ()
         self.compacted = 0
         self.revision = 0
         self._history: list[Change] = []
@@ -135,6 +135,13 @@ class Collection:
     def on_node(self, node: str) -> list[Stored]:
         """The pods bound to a node, in key order (pods only)."""
         return [self.items[key] for key in sorted(self._by_node.get(node, ()))]
+
+    def add_watcher(self, watcher: Watcher) -> None:
+        """From the next change on the watcher is offered all. The tuple is replaced, so a change in flight is safe."""
+        self.watchers = (*self.watchers, watcher)
+
+    def remove_watcher(self, watcher: Watcher) -> None:
+        self.watchers = tuple(w for w in self.watchers if w is not watcher)
 
     def record(self, change: Change) -> None:
         """Takes a change into the current state and the history and tells the watchers."""

@@ -25,7 +25,10 @@ BACKLOG_BYTES = 64 << 20
 
 
 class Watch:
-    """One stream of events. `form` names the representation; watches with the same form share encoded lines."""
+    """One stream of events. `form` names the representation; watches with the same form share encoded lines.
+
+    `on_drop` is called when the client was too slow: its connection hangs in a write and must be cut from outside.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Watch:
         backlog: int = BACKLOG_BYTES,
     ) -> None:
         self.closed = False
+        self.on_drop: Callable[[], object] = lambda: None
         self._after = 0
         self._collection = collection
         self._selection = selection
@@ -50,14 +54,13 @@ class Watch:
     def open(self, after: int) -> None:
         """From now on changes are taken, those after version `after`."""
         self._after = after
-        self._collection.watchers.append(self)
+        self._collection.add_watcher(self)
 
     def close(self) -> None:
         """Ends the stream after what has gathered; nothing more is taken."""
         if not self.closed:
             self.closed = True
-            if self in self._collection.watchers:
-                self._collection.watchers.remove(self)
+            self._collection.remove_watcher(self)
             self._wake.set()
 
     def initial(self, objects: list[Stored]) -> None:
@@ -83,6 +86,7 @@ class Watch:
             )
             self._lines.clear()
             self.close()
+            self.on_drop()
         self._wake.set()
 
     async def gathered(self) -> bytes:

@@ -1,0 +1,141 @@
+"""The server as others use it: loading, interception, TLS, tokens, kubeconfig, the node simulator, the command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from kubesched.apiserver import (
+    Answer,
+    DropConnection,
+    ServeOptions,
+    Server,
+    kubeconfig,
+    serve,
+    write_kubeconfig,
+)
+from kubesched.apiserver.resources import core
+from kubesched.clock import ManualClock
+from kubesched.tls import client_context, self_signed
+from tests.apiserver.conftest import Client, node, pod
+
+
+def _phase(server: Server, name: str) -> str:
+    stored = server.store.of(core("pods")).get("default", name)
+    return "gone" if stored is None else stored.fields[core("pods").field_labels.index("status.phase")]
+
+
+async def test_loaded_objects_keep_what_they_say(client: Client, server: Server) -> None:
+    document = {"kind": "Pod", "apiVersion": "v1", **pod("a", nodeName="n1"), "status": {"phase": "Running"}}
+    document["metadata"] |= {"namespace": "team", "uid": "u-1"}
+    count = server.load([{"kind": "List", "apiVersion": "v1", "items": [document, node("n1")]}])
+    assert count == 2
+    found = await client.ok("GET", "/api/v1/namespaces/team/pods/a")
+    assert (found["metadata"]["uid"], found["status"]["phase"]) == ("u-1", "Running")
+    assert found["spec"]["schedulerName"] == "default-scheduler"
+
+
+async def test_interceptors_can_answer_withhold_and_look(client: Client, server: Server) -> None:
+    seen = []
+
+    async def interceptor(request, proceed):
+        seen.append((request.method, request.path))
+        if request.path.endswith("/refused"):
+            return Answer(500, b'{"kind":"Status","code":500}')
+        reply = await proceed()
+        if request.path.endswith("/binding"):
+            raise DropConnection
+        return reply
+
+    server.intercept(interceptor)
+    assert (await client.send("GET", client.pods + "/refused"))[0] == 500
+    await client.ok("POST", client.pods, pod("a"))
+    with pytest.raises(aiohttp.ClientError):
+        await client.bind("a", "n1")
+    assert (await client.ok("GET", client.pods + "/a"))["spec"]["nodeName"] == "n1"
+    assert len(seen) == 4
+
+
+async def test_a_token_lets_in_and_tls_is_trusted_by_its_authority(tmp_path: Path) -> None:
+    certificate = self_signed(["127.0.0.1", "localhost"])
+    async with Server(certificate=certificate, token="secret") as server, aiohttp.ClientSession() as session:
+        ssl = client_context(certificate.ca_pem)
+
+        async def status(path: str, token: str = "") -> int:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.get(server.url + path, ssl=ssl, headers=headers) as response:
+                return response.status
+
+        assert server.url.startswith("https://")
+        assert await status("/api/v1/pods", "secret") == 200
+        assert await status("/api/v1/pods", "wrong") == 401
+        assert await status("/api/v1/pods") == 403
+        assert await status("/readyz") == 200
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await session.get(server.url + "/version")
+        write_kubeconfig(server, tmp_path / "config")
+        assert yaml.safe_load((tmp_path / "config").read_text()) == kubeconfig(server)
+        assert (tmp_path / "config").stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_node_simulator_plays_the_kubelet() -> None:
+    clock = ManualClock(start=1_000_000.0)
+    async with Server(clock=clock) as server, aiohttp.ClientSession() as session:
+        client = Client(server, session)
+        server.load([node("n1")])
+        await client.ok("POST", client.pods, pod("a"))
+        await client.ok("POST", client.pods, pod("b"))
+        await client.bind("a", "n1")
+        await client.bind("b", "missing")
+        assert _phase(server, "a") == "Pending"
+        clock.advance(0.0)
+        assert (_phase(server, "a"), _phase(server, "b")) == ("Running", "Pending")
+        status = (await client.ok("GET", client.pods + "/a"))["status"]
+        assert status["podIP"] and status["hostIP"] and status["startTime"]
+        assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+        deleted = await client.ok("DELETE", client.pods + "/a")
+        assert deleted["metadata"]["deletionGracePeriodSeconds"] == 30
+        clock.advance(0.0)
+        assert _phase(server, "a") == "gone"
+
+
+async def test_without_the_simulator_bound_pods_stay_pending(client: Client, server: Server) -> None:
+    server.load([node("n1")])
+    await client.ok("POST", client.pods, pod("a"))
+    await client.bind("a", "n1")
+    await client.ok("DELETE", client.pods + "/a")
+    assert _phase(server, "a") == "Pending"
+
+
+async def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    manifests = tmp_path / "cluster"
+    manifests.mkdir()
+    (manifests / "nodes.yaml").write_text(yaml.safe_dump_all([node("n1"), node("n2")]))
+    started: asyncio.Future[Server] = asyncio.get_running_loop().create_future()
+    options = ServeOptions(port=0, load=(manifests,), kubeconfig_out=tmp_path / "config", tls=True, token="t")
+    task = asyncio.create_task(serve(options, started.set_result))
+    server = await asyncio.wait_for(started, 5)
+    assert len(server.store.of(core("nodes")).items) == 2
+    written = yaml.safe_load((tmp_path / "config").read_text())
+    assert written["clusters"][0]["cluster"]["server"] == server.url
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(task, 5)
+
+
+async def test_a_fault_in_a_handler_is_a_500_and_a_log_line(
+    client: Client, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def interceptor(request, proceed):
+        request.path = None
+        return await proceed()
+
+    server.intercept(interceptor)
+    status, answer = await client.send("GET", client.pods)
+    assert status == 500 and answer["kind"] == "Status"
+    assert "request failed method=GET" in caplog.text
