@@ -20,7 +20,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
-from kubesched.framework.results import Diagnosis
+from kubesched.framework.results import Diagnosis, PostFilterPreview
 from kubesched.framework.status import Status
 from kubesched.plugins.node_resources_fit import provided_by_devices
 from kubesched.state.node_info import NodeInfo
@@ -87,6 +87,9 @@ class DynamicResources(Plugin):
         if state.get(STATE_KEY) is None:
             return Status.error("not found")
         return Status.unschedulable(REASON_NOTHING_TO_DEALLOCATE)
+
+    def post_filter_preview(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterPreview:
+        return PostFilterPreview(self.post_filter(state, pod, diagnosis))
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         return np.zeros(len(nodes), dtype=np.int64)

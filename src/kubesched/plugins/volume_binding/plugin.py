@@ -119,12 +119,11 @@ class VolumeBinding(Plugin):
             raise
         return None
 
-    def decisions(self, state: CycleState, node_name: str) -> dict[str, Any]:
+    def planned_volumes(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, Any] | None:
         """What would happen to the pod's unbound claims on a node that fits: `bind` (claim: volume), `provision`."""
         claims = state.get(STATE_KEY)
-        node = self.handle.state.nodes.by_name.get(node_name)
-        if not isinstance(claims, PodClaims) or node is None:
-            return {"bind": {}, "provision": []}
+        if not isinstance(claims, PodClaims) or not claims.open:
+            return None
         decision = self._judge(claims, node)
         return {
             "bind": {claim.metadata.name: volume.metadata.name for claim, volume in decision.bind},
