@@ -31,6 +31,7 @@ def points(total_mib: float, containers: int = 1) -> int:
             {name: {"a:1": 500} for name in ("n1", "n2", "n3", "n4")}, running("a:1"), [points(500)] * 4, id="on-all"
         ),
         pytest.param({"n1": {"a:1": 80}}, running("a:1"), [0, 0, 0, 0], id="20-mib-after-scaling-are-nothing"),
+        pytest.param({"n1": {"a:1": 160}}, running("a:1"), [1, 0, 0, 0], id="40-mib-are-something"),
         pytest.param({"n1": {"a:1": 4000}}, running("a:1"), [100, 0, 0, 0], id="at-the-ceiling"),
         pytest.param({"n1": {"a:1": 9000}}, running("a:1"), [100, 0, 0, 0], id="beyond-the-ceiling"),
         pytest.param({"n1": {"a:1": 500}}, running("b:1"), [0, 0, 0, 0], id="another-image"),

@@ -99,9 +99,9 @@ class Strategy:
             if self._counts_free:
                 share = capacity - share
             if len(capacity) and capacity.max() > _PRODUCT_SAFE:
+                # What follows is wrong for these rows and replaced at the end.
                 large = capacity > _PRODUCT_SAFE
                 too_large = large if too_large is None else too_large | large
-                share = np.where(large, 0, share)
             offered = capacity > 0
             everywhere = bool(offered.all())
             points = share * MAX_NODE_SCORE // (capacity if everywhere else np.maximum(capacity, 1))
