@@ -31,6 +31,7 @@ def object_of(request: Request, kind: str, api_version: str) -> Json:
             '{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         )
         raise _unrecognized(kind, fault, request.body)
+    request.filled_in = sum(name not in value for name in ("kind", "apiVersion", "metadata"))
     sent_kind, sent_version = value.get("kind") or kind, value.get("apiVersion") or api_version
     if (sent_kind, sent_version) != (kind, api_version):
         raise _wrong_kind(kind, api_version, sent_kind, sent_version)

@@ -26,13 +26,14 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    # Filled in by routing.
+    # Filled in by routing, and by whoever reads the body.
     resource: Resource | None = None
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     verb: str = ""
     user: str = "system:admin"
+    filled_in: int = 0
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -70,7 +70,7 @@ def read_object(request: Request) -> Json:
     """The body as an object of the request's resource, its namespace checked and filled in."""
     resource = request.target
     document = bodies.object_of(request, resource.kind, resource.api_version)
-    document = reviewed(request, resource, document, duplicate_fields(request.body, request.content_type))
+    document = reviewed(request, resource, document)
     meta = document["metadata"]
     if resource.namespaced:
         if meta.get("namespace", request.namespace) != request.namespace:
@@ -81,23 +81,27 @@ def read_object(request: Request) -> Json:
     return document
 
 
-def reviewed(request: Request, resource: Resource, document: Json, duplicates: list[str] | None = None) -> Json:
+def reviewed(request: Request, resource: Resource, document: Json) -> Json:
     """The document as the API types hold it; what they do not know is warned of, or refused when that is asked for."""
     try:
-        return typed(request, resource, document, duplicates)
+        return typed(request, resource, document, sent_whole=True)
     except WrongType as error:
         text = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
         raise bad_request(text) from None
 
 
-def typed(request: Request, resource: Resource, document: Json, duplicates: list[str] | None = None) -> Json:
-    """As `reviewed`, but faults are raised as WrongType, for callers who tell them in words of their own."""
+def typed(request: Request, resource: Resource, document: Json, *, sent_whole: bool = False) -> Json:
+    """As `reviewed`, but faults are raised as WrongType, for callers who tell them in words of their own.
+
+    `sent_whole`: the document is the request's body, which is then looked through for fields that are named twice.
+    """
     type_ = struct_of(resource.group, resource.version, resource.kind)
     if type_ is None:
         return document
     found = review(type_, document)
     told = [f'unknown field "{name}"' for name in found.unknown]
-    told += [f'duplicate field "{name}"' for name in duplicates or ()]
+    if sent_whole and request.body.count(b'":') > found.keys_seen - request.filled_in:  # seldom, and then often in vain
+        told += [f'duplicate field "{name}"' for name in duplicate_fields(request.body, request.content_type)]
     if told:
         mode = request.query.get("fieldValidation") or "Warn"
         if mode == "Strict":
@@ -227,8 +231,10 @@ def update_object(
     if not parts:
         rules.on_update(old, new)
         rules.default(new)
-    causes = metadata.check(new_meta, name_is_label=rules.label_name, any_name=rules.any_name)
-    causes = causes * rules.update_checks_metadata + _new_finalizers(old_meta, new_meta) * rules.update_checks
+    causes: list[Cause] = []
+    if new_meta != old_meta:
+        causes += metadata.check(new_meta, name_is_label=rules.label_name, any_name=rules.any_name)
+        causes = causes * rules.update_checks_metadata + _new_finalizers(old_meta, new_meta) * rules.update_checks
     if not parts and subresource == "":
         causes += rules.validate_update(old, new) or rules.validate(new) * rules.update_checks
         if resource.has_generation and _without_metadata_and_status(new) != _without_metadata_and_status(old):

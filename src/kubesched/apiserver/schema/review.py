@@ -43,27 +43,25 @@ class _Walk:
         self.keys_seen = 0
 
     def struct(self, type_: Struct, value: dict[str, Any], path: tuple[str | int, ...], owner: str) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        fields = type_.fields
-        found = 0
-        for name, spec in fields.items():
-            sent = value.get(name)
-            if sent is None:
-                if name in value:
-                    found += 1
-                if spec.written_when_zero:
-                    out[name] = _zero_of(spec)
+        positions = type_.positions
+        kept: list[tuple[int, str, Any]] = []
+        for name, sent in value.items():
+            place = positions.get(name)
+            if place is None:
+                self.unknown.append(_shown((*path, name)))
                 continue
-            found += 1
-            kept = self.value(spec.type, sent, (*path, name), owner, spec.go_type)
-            if kept or spec.pointer or spec.always or spec.type[0] == "#":
-                if not kept and spec.omit_zero and spec.type[0] == "#" and not spec.pointer:
-                    continue
-                out[name] = kept
+            if sent is None:
+                continue
+            index, spec = place
+            part = self.value(spec.type, sent, (*path, name), owner, spec.go_type)
+            if part or spec.pointer or spec.always or (spec.type[0] == "#" and not spec.omit_zero):
+                kept.append((index, name, part))
+        for index, spec in type_.zeros:
+            if value.get(spec.name) is None:
+                kept.append((index, spec.name, _zero_of(spec)))
         self.keys_seen += len(value)
-        if found != len(value):
-            self.unknown += [_shown((*path, name)) for name in value if name not in fields]
-        return out
+        kept.sort()
+        return {name: part for _, name, part in kept}
 
     def value(self, type_: str, sent: Any, path: tuple[str | int, ...], owner: str, go_type: str = "") -> Any:
         if type_ == "string":

@@ -32,11 +32,13 @@ class Field:
     list_keys: tuple[str, ...] = ()
     go_type: str = ""
 
-    @property
-    def written_when_zero(self) -> bool:
-        """Go writes it even when nothing was sent: no omitempty, or a struct (or time) held by value."""
-        by_value = (self.type[0] == "#" or self.type in ("time", "microtime")) and not (self.pointer or self.omit_zero)
-        return self.always or by_value
+    written_when_zero: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Go writes a field even when nothing was sent: without omitempty, or a struct (or time) held by value."""
+        by_value = self.type[0] == "#" or self.type in ("time", "microtime")
+        written = self.always or (by_value and not self.pointer and not self.omit_zero)
+        object.__setattr__(self, "written_when_zero", written)
 
     @property
     def is_list(self) -> bool:
@@ -60,12 +62,20 @@ class Field:
 @dataclass(frozen=True, slots=True)
 class Struct:
     """One type; `name` is its OpenAPI name. Fields of embedded structs are among its own; `embedded` has
-    the types of those that are messages of their own in protobuf, by their number.
+    the types of those that are messages of their own in protobuf, by their number. `positions` and `zeros` (the fields
+    that are always written) are derived, for `review`.
     """
 
     name: str
     fields: dict[str, Field] = field(default_factory=dict)
     embedded: dict[int, str] = field(default_factory=dict)
+    positions: dict[str, tuple[int, Field]] = field(default_factory=dict, init=False, repr=False)
+    zeros: tuple[tuple[int, Field], ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        numbered = list(enumerate(self.fields.values()))
+        object.__setattr__(self, "positions", {f.name: (index, f) for index, f in numbered})
+        object.__setattr__(self, "zeros", tuple((index, f) for index, f in numbered if f.written_when_zero))
 
     @property
     def short_name(self) -> str:
