@@ -59,8 +59,9 @@ class Cluster:
         plugins: Iterable[type[Plugin]] = (),
     ) -> None:
         plugins = tuple(plugins)
-        objects, self._admission = load_objects(manifests)
+        registry = _registry(plugins)
         configuration = load_config(config, plugins)
+        objects, self._admission = load_objects(manifests)
         self._clock = ManualClock()
         self._world = World(self._clock)
         self._state = ClusterState()
@@ -68,7 +69,7 @@ class Cluster:
         self._scheduler = Scheduler(self._state, self._world, self._clock, chance, metrics)
         self._runtimes = build_profiles(
             configuration,
-            _registry(plugins),
+            registry,
             state=self._state,
             port=self._world,
             control=self._scheduler,

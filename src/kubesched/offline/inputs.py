@@ -57,9 +57,8 @@ def _first_pod(workload: Document) -> Document:
 
 
 def load_config(source: ConfigInput, plugins: Iterable[type[Plugin]]) -> Configuration:
-    """Plugins from outside run in every profile, unless the configuration speaks of them. In-tree names are known to
-    the configuration already, whoever provides the class."""
-    outside = [plugin for plugin in plugins if plugin.name not in config.IN_TREE]
+    """Plugins from outside run in every profile, unless the configuration speaks of them."""
+    outside = list(plugins)
     infos = [plugin_info(plugin) for plugin in outside]
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source)):
         source = Path(source)
