@@ -105,6 +105,23 @@ async def test_the_node_simulator_plays_the_kubelet() -> None:
         assert _phase(server, "a") == "gone"
 
 
+async def test_a_deleted_namespace_takes_its_objects_along() -> None:
+    clock = ManualClock(start=1_000_000.0)
+    async with Server(clock=clock) as server, aiohttp.ClientSession() as session:
+        client = Client(server, session)
+        server.load([node("n1")])
+        await client.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+        await client.ok("POST", "/api/v1/namespaces/team/configmaps", {"metadata": {"name": "cm"}})
+        await client.ok("POST", "/api/v1/namespaces/team/pods", pod("a", nodeName="n1"))
+        await client.ok("DELETE", "/api/v1/namespaces/team")
+        refused, answer = await client.send("POST", "/api/v1/namespaces/team/pods", pod("b"))
+        assert refused == 403 and "being terminated" in answer["message"]
+        for _ in range(4):
+            clock.advance(0.0)
+        assert (await client.send("GET", "/api/v1/namespaces/team"))[0] == 404
+        assert (await client.ok("GET", "/api/v1/namespaces/team/pods"))["items"] == []
+
+
 async def test_without_the_simulator_bound_pods_stay_pending(client: Client, server: Server) -> None:
     server.load([node("n1")])
     await client.ok("POST", client.pods, pod("a"))

@@ -65,7 +65,9 @@ class _Replay:
 
     async def run(self) -> list[Outcome]:
         profile = Profile(taint_nodes=self.scenario.profile == "default")
-        server = Server(clock=self.clock, chance=Chance(0), node_simulator=False, profile=profile)
+        server = Server(
+            clock=self.clock, chance=Chance(0), node_simulator=False, namespace_cleaner=False, profile=profile
+        )
         self.clock.advance(self.setup.start - self.setup.boot)
         async with server, aiohttp.ClientSession(auto_decompress=True) as session:
             watches: list[tuple[Outcome, asyncio.Task[_Answer]]] = []

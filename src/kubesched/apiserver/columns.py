@@ -111,6 +111,12 @@ def _node_roles(node: Json, now: float) -> str:
     return ",".join(sorted(roles - {""})) or NONE
 
 
+def _node_kernel(node: Json, now: float) -> str:
+    info = node["status"].get("nodeInfo") or {}
+    kernel, architecture = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
 def _address(kind: str) -> Cell:
     return lambda node, now: next(
         (a["address"] for a in node["status"].get("addresses") or () if a["type"] == kind), NONE
@@ -264,7 +270,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         _wide("Internal-IP", _address("InternalIP")),
         _wide("External-IP", _address("ExternalIP")),
         _wide("OS-Image", _get("status.nodeInfo.osImage", UNKNOWN)),
-        _wide("Kernel-Version", _get("status.nodeInfo.kernelVersion", UNKNOWN)),
+        _wide("Kernel-Version", _node_kernel),
         _wide("Container-Runtime", _get("status.nodeInfo.containerRuntimeVersion", UNKNOWN)),
     ),
     ("", "namespaces"): (_NAME, Column("Status", _get("status.phase")), _AGE),

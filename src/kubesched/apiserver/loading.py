@@ -57,7 +57,7 @@ def _load_one(api: Api, sent: Json) -> None:
     existing = api.store.of(resource).get(meta.get("namespace", ""), meta.get("name", ""))
     if existing is not None:
         api.store.delete(resource, existing)
-    document, _ = create_object(api, resource, document, dry_run=True)
+    document, _ = create_object(api, resource, document, dry_run=True, loaded=True)
     if sent.get("status") and status is not None:
         document["status"] = {**(document.get("status") or {}), **status}
     document["metadata"] = metadata.ordered({**document["metadata"], **kept, **deletion})

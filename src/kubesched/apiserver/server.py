@@ -33,6 +33,7 @@ from kubesched.apiserver.messages import (
     answer_refusal,
     finish_json,
 )
+from kubesched.apiserver.namespace_cleaner import NamespaceCleaner
 from kubesched.apiserver.node_simulator import NodeSimulator
 from kubesched.apiserver.representation import YAML, as_yaml, wants_yaml
 from kubesched.apiserver.status import Refusal
@@ -49,7 +50,8 @@ GZIP_FROM_BYTES = 128 << 10
 class Server:
     """`port` 0 takes a free one. With a `certificate` it serves TLS. With a `token` requests need it.
 
-    `node_simulator` marks bound pods Running and ends deleted ones. `history` bounds how many changes of each kind are
+    `node_simulator` marks bound pods Running and ends deleted ones; `namespace_cleaner` empties namespaces that are
+    deleted. `history` bounds how many changes of each kind are
     kept for watches and pages. `chance` seeds uids and generated names.
     """
 
@@ -61,6 +63,7 @@ class Server:
         clock: Clock | None = None,
         chance: Chance | None = None,
         node_simulator: bool = True,
+        namespace_cleaner: bool = True,
         certificate: ServerCertificate | None = None,
         token: str | None = None,
         history: int = 20_000,
@@ -75,7 +78,11 @@ class Server:
         self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), token)
         self.ca_pem = certificate.ca_pem if certificate else None
         self._tls = server_context(certificate) if certificate else None
-        self._simulator = NodeSimulator(self.api) if node_simulator else None
+        self._players: list[NodeSimulator | NamespaceCleaner] = []
+        if node_simulator:
+            self._players.append(NodeSimulator(self.api))
+        if namespace_cleaner:
+            self._players.append(NamespaceCleaner(self.api))
         self._runner: web.ServerRunner | None = None
         bootstrap(self.api)
 
@@ -100,13 +107,13 @@ class Server:
         assert site._server is not None
         self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self._runner = runner
-        if self._simulator is not None:
-            self._simulator.start()
+        for player in self._players:
+            player.start()
         log.info("API server serves url=%s", self.url)
 
     async def stop(self) -> None:
-        if self._simulator is not None:
-            self._simulator.stop()
+        for player in self._players:
+            player.stop()
         self.cut_watches()
         if self._runner is not None:
             await self._runner.cleanup()

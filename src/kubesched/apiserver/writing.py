@@ -121,8 +121,10 @@ async def create(api: Api, request: Request) -> Reply:
     return answer_object(api, request, stored, form, 201)
 
 
-def create_object(api: Api, resource: Resource, document: Json, dry_run: bool = False) -> tuple[Json, Stored | None]:
-    """Completes, checks and stores a new object. With dry_run it is only shown."""
+def create_object(
+    api: Api, resource: Resource, document: Json, dry_run: bool = False, *, loaded: bool = False
+) -> tuple[Json, Stored | None]:
+    """Completes, checks and stores a new object. With dry_run it is only shown; `loaded` ones come from a dump."""
     meta = document["metadata"]
     namespace = meta.get("namespace", "")
     if not meta.get("name") and meta.get("generateName"):
@@ -140,6 +142,8 @@ def create_object(api: Api, resource: Resource, document: Json, dry_run: bool = 
     rules = rules_for(resource)
     rules.default(document)
     rules.on_create(api, resource, document)
+    if not loaded:
+        rules.admit(api, resource, document)
     causes = metadata.check(meta, name_is_label=rules.label_name, any_name=rules.any_name) + rules.validate(document)
     if causes:
         raise invalid(resource.kind, rules.error_group(resource), name, causes)

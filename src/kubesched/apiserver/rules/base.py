@@ -47,16 +47,18 @@ class Rules:
     """What is particular to a kind.
 
     `default` fills in what is absent, on create and update. `on_create` sets what only the server may set and asks
-    admission (it may refuse). `validate` and `validate_update` tell what is wrong, `warn` what a client should know
-    though nothing is wrong. `on_commit` is for what is handed out only when all is well (a cluster IP). `on_update`
-    takes over from the old object what a client cannot change. `label_name`: the name is a DNS label; `any_name`: only
-    path characters are refused; `group_in_errors` False: the kind alone stands in validation errors. `update_checks`
-    and `update_checks_metadata` say how often an update runs through the same checks in the original, which tells
-    each fault that often.
+    admission for what every pod gets (it may refuse). `admit` is what an optional admission plugin adds to what clients
+    create; loaded objects do not pass it. `validate` and `validate_update` tell what is wrong, `warn` what a client
+    should know though nothing is wrong. `on_commit` is for what is handed out only when all is well (a cluster IP).
+    `on_update` takes over from the old object what a client cannot change. `label_name`: the name is a DNS label;
+    `any_name`: only path characters are refused; `group_in_errors` False: the kind alone stands in validation errors.
+    `update_checks` and `update_checks_metadata` say how often an update runs through the same checks in the original,
+    which tells each fault that often.
     """
 
     default: Callable[[Json], None] = _nothing
     on_create: Callable[[Api, Resource, Json], None] = _no_admission
+    admit: Callable[[Api, Resource, Json], None] = _no_admission
     on_commit: Callable[[Api, Resource, Json], None] = _no_commit
     validate: Callable[[Json], list[Cause]] = _valid
     on_update: Callable[[Json, Json], None] = _kept

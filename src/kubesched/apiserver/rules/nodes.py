@@ -24,7 +24,7 @@ def default(node: Json) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
-def on_create(api: Api, resource: Resource, node: Json) -> None:
+def admit(api: Api, resource: Resource, node: Json) -> None:
     if api.profile.taint_nodes:
         taints = node["spec"].setdefault("taints", [])
         if not any((t["key"], t["effect"]) == tuple(_NOT_READY_TAINT.values()) for t in taints):
@@ -58,4 +58,4 @@ def validate(node: Json) -> list[Cause]:
     return causes
 
 
-RULES = Rules(default=default, on_create=on_create, validate=validate, update_checks=2)
+RULES = Rules(default=default, admit=admit, validate=validate, update_checks=2)
