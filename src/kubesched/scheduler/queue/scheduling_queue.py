@@ -37,6 +37,8 @@ from kubesched.scheduler.queue.queued_pod import QueuedPod
 from kubesched.state.pod_info import PodInfo
 
 FLUSH_AFTER_S = 5 * 60.0
+#: How often PreEnqueue is asked again about pods that it has held back for longer than that.
+_LOOK_AT_GATES_EVERY_S = 30.0
 
 
 class SchedulingQueue:
@@ -56,6 +58,7 @@ class SchedulingQueue:
         self._metrics = metrics
         self._flush_after_s = flush_after_s
         self._on_ready = on_ready
+        self._next_look_at_gates = 0.0
         self._hints = {name: HintTable(r.plugins.all(), metrics) for name, r in self._runtimes.items()}
         sort_key = _sort_key(next(iter(self._runtimes.values())))
         self.active = KeyedHeap(sort_key)
@@ -163,11 +166,19 @@ class SchedulingQueue:
         now = self._clock.now()
         for pod in self.backoff.pop_over(now):
             self._enqueue(pod, "BackoffComplete")
+        asks_gates = now >= self._next_look_at_gates
+        if asks_gates:
+            self._next_look_at_gates = now + _LOOK_AT_GATES_EVERY_S
         for pod in self.parked:
-            if not pod.gated_by and now - pod.timestamp > self._flush_after_s:
+            if now - pod.timestamp <= self._flush_after_s:
+                continue
+            if not pod.gated_by:
                 self.parked.remove(pod.uid)
                 pod.was_flushed = True
                 self._settle(pod, Wake.AFTER_BACKOFF, events.UNSCHEDULABLE_TIMEOUT.label)
+            elif asks_gates:
+                self.parked.remove(pod.uid)
+                self._enqueue(pod, events.UNSCHEDULABLE_TIMEOUT.label)
 
     def next_backoff_expiry(self) -> float | None:
         """The `Clock.now()` at which `flush` has something to do for backoff."""
