@@ -61,13 +61,15 @@ class Reads:
     """What a plugin's answers for one node depend on, besides the pod itself.
 
     `row`: aspects (see `state.aspects`) of that node alone: a change re-evaluates the row.
-    `table`: aspects of any node: a change re-evaluates all rows.
-    `objects`: kinds of other objects: a change of one re-evaluates everything, PreFilter included.
+    `table`: aspects of any node: a change re-evaluates all rows, PreFilter or PreScore included.
+    `objects`: kinds of other objects: a change of one re-evaluates everything of every plugin.
+    `feasible`: which nodes fit (scores only): a change re-evaluates all rows, PreScore included.
     """
 
     row: int = 0
     table: int = 0
     objects: tuple[str, ...] = ()
+    feasible: bool = False
 
 
 class Verdicts:
@@ -121,7 +123,8 @@ class Plugin:
         """Everything of the pod that Filter, Score and their Pre-points read, as a hashable value.
 
         Pods with equal signs get equal answers from this plugin on equal nodes. None: do not keep for this pod.
-        Only asked of plugins that declare `filter_reads` or `score_reads`.
+        Only asked of plugins that declare `filter_reads` or `score_reads`. A sign may depend on the state of the
+        cluster; then the plugin has a method `sign_version()` too, whose value changes whenever a sign may.
         """
         return None
 

@@ -39,8 +39,8 @@ class PodInfo:
         self._requests: dict[str, int] | None = None
         #: What `pod_counts` tells pods apart by, filled there.
         self.class_key: tuple[str, bytes, bool, bytes] | None = None
-        #: Scheduling signature per profile, filled by the framework.
-        self.signatures: dict[str, tuple[Hashable, ...]] | None = None
+        #: Per profile the scheduling signature, with the version of the state that it is true of; by the framework.
+        self.signatures: dict[str, tuple[Hashable, tuple[Hashable, ...]]] | None = None
 
     @property
     def requests(self) -> dict[str, int]:

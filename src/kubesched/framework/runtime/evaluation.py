@@ -2,12 +2,14 @@
 
 It holds, per Filter plugin and row, the verdict, and per Score plugin and row the normalised score, with their sums.
 The first `refresh` asks the plugins about all rows; later ones only about rows that the journal names, and only the
-plugins that read what changed there. The outcome is exactly that of asking about everything again: a property test
-holds the two against each other, and `kept` results differ from fresh ones in nothing but time.
+plugins that read what changed there. Plugins that read the whole table are asked about all rows, PreFilter or PreScore
+first, and then only rows whose answer is another than before count as changed. The outcome is exactly that of asking
+about everything again: a property test holds the two against each other, and `kept` results differ from fresh ones in
+nothing but time.
 
-    verdicts[k, row]    0 where filter k lets the row pass, else an index into `statuses`
+    verdicts[k, row]    0 where filter k lets the row pass (or is skipped), else an index into `statuses`
     fits[row]           True where every filter does
-    normalized[k][row]  0..100 of score k; meaningless where the row does not fit
+    normalized[k][row]  0..100 of score k; meaningless where the row does not fit, 0 while the plugin is skipped
     total[row]          weighted sum, -1 where the row does not fit
 
 Arrays have the table's capacity; entries from `row_count` on mean nothing.
@@ -39,7 +41,7 @@ _PYTHON_MERGE_MAX = 24
 class Score:
     """One Score plugin's part of an evaluation."""
 
-    __slots__ = ("normalized", "normalizes", "plugin", "raw", "runs_pre_score", "scale", "weight")
+    __slots__ = ("counts", "normalized", "normalizes", "plugin", "raw", "runs_pre_score", "scale", "weight")
 
     def __init__(self, plugin: Plugin, weight: int, *, runs_pre_score: bool) -> None:
         self.plugin = plugin
@@ -47,11 +49,15 @@ class Score:
         self.runs_pre_score = runs_pre_score
         self.normalizes = hasattr(plugin, "normalize_rows")
         self.scale: Hashable = None
+        #: Its scores are in the sums; not so while PreScore says Skip.
+        self.counts = False
         self.raw: Ints = np.empty(0, dtype=np.int64)
         #: The same array as `raw` for plugins that do not normalise.
         self.normalized: Ints = self.raw
 
     def allocate(self, capacity: int) -> None:
+        self.counts = False
+        self.scale = None
         self.raw = np.zeros(capacity, dtype=np.int64)
         self.normalized = np.zeros(capacity, dtype=np.int64) if self.normalizes else self.raw
 
@@ -67,7 +73,6 @@ class Evaluation:
         self.pre_filter: dict[str, PreFilterResult | Status | None] = {}
         self.filters: list[Plugin] = list(filters)
         self.scores: list[Score] = list(scores)
-        self.scored = False
         #: Some plugin answered with an ERROR about single nodes.
         self.has_errors = False
 
@@ -76,12 +81,19 @@ class Evaluation:
         self.verdicts: NDArray[np.int32] = np.empty((0, 0), dtype=np.int32)
         self.fits: Bools = np.empty(0, dtype=np.bool_)
         self.total: Ints = np.empty(0, dtype=np.int64)
+        self._sums: Ints = np.empty(0, dtype=np.int64)
+        #: Per filter whether its row of `verdicts` holds answers; not so while PreFilter says Skip.
+        self._answered: list[bool] = []
         self._capacity = -1
         self._position = -1
         self._score_position = -1
         self._changes: _Changes | None = None
-        #: What `refresh` did to `fits` since scores were last brought up to date.
-        self._fits_changed = self._all_fits_changed = True
+        #: Changes since `_position` as of a position of the journal: (as of, since, changes).
+        self._pending: tuple[int, int, _Changes | None] | None = None
+        #: What `refresh` did to `fits` since scores were last brought up to date: whether any changed, and where it
+        #: looked besides the rows of the journal (None: everywhere).
+        self._fits_changed = True
+        self._refolded: list[NDArray[np.intp]] | None = None
         self._scored_row_count = -1
         kinds = {kind for plugin in self.filters for kind in _reads(plugin.filter_reads).objects}
         kinds |= {kind for score in self.scores for kind in _reads(score.plugin.score_reads).objects}
@@ -105,94 +117,128 @@ class Evaluation:
         """The cycle state of a new attempt for a pod of this signature."""
         return self.state.clone(pod_info)
 
+    def wants_pre_filter(self, plugin: Plugin) -> bool:
+        """Whether PreFilter must be asked: for the first time, or because nodes changed in what it reads of all."""
+        if plugin.name not in self.pre_filter:
+            return True
+        table = _reads(plugin.filter_reads).table
+        if not table or self._cluster.nodes.journal.position == self._position:
+            return False
+        changes = self._changes_since_refresh()
+        return changes is None or bool(table & changes.aspects)
+
+    def set_pre_filter(self, name: str, answer: PreFilterResult | Status | None) -> None:
+        self.pre_filter[name] = answer
+        if isinstance(answer, Status) and answer.is_skip:
+            self.state.skip_filter.add(name)
+        else:
+            self.state.skip_filter.discard(name)
+
     def refresh(self) -> None:
-        """Bring verdicts and `fits` up to date with the table."""
+        """Bring verdicts and `fits` up to date with the table; PreFilter has been asked where it must."""
         table = self._cluster.nodes
         position = table.journal.position
         if position == self._position:
             return
-        active = self._active_filters()
         capacity = len(table.pod_count)
-        changes = None
-        if capacity == self._capacity and len(active) == len(self.verdicts):
-            changes = _merge(table.journal, self._position, table.row_count)
+        changes = self._changes_since_refresh() if capacity == self._capacity else None
         if changes is None:
-            self._capacity = capacity
-            self.verdicts = np.zeros((len(active), capacity), dtype=np.int32)
-            self.fits = np.zeros(capacity, dtype=np.bool_)
-            for k, plugin in enumerate(active):
-                self._ask(k, plugin, table.all_nodes())
-            self._fold(slice(0, table.row_count))
-            self._fits_changed = self._all_fits_changed = True
-            self._score_position = -1
+            self._start_filters(capacity)
         else:
-            everywhere = False
-            picked = NodeSet(table, changes.rows)
-            before = self.fits[changes.rows]
-            for k, plugin in enumerate(active):
-                reads = _reads(plugin.filter_reads)
-                if reads.table & changes.aspects:
-                    self._ask(k, plugin, table.all_nodes())
-                    everywhere = True
-                elif reads.row & changes.aspects and len(picked):
-                    self._ask(k, plugin, picked)
-            self._fold(slice(0, table.row_count) if everywhere else changes.rows)
-            self._all_fits_changed |= everywhere
-            self._fits_changed |= everywhere or bool((before != self.fits[changes.rows]).any())
+            self._follow_filters(changes)
         self._changes = changes
         self._position = position
 
     def refresh_scores(self) -> None:
         """Bring `total` up to date; after `refresh`, with at least one row that fits."""
         table = self._cluster.nodes
-        if not self.scored:
-            self._pre_score()
         if self._score_position == self._position:
             return
-        active = [score for score in self.scores if score.plugin.name not in self.state.skip_score]
         changes = self._changes
         if changes is None or changes.since != self._score_position:
             changes = (
                 _merge(table.journal, self._score_position, table.row_count) if self._score_position >= 0 else None
             )
-        whole: RowIndex = slice(0, table.row_count)
-        rows = whole if changes is None or self._all_fits_changed else changes.rows
         rescale = self._fits_changed or self._scored_row_count != table.row_count
+        touched: list[RowIndex] = [slice(0, table.row_count)]
         if changes is None:
             self.total = np.zeros(self._capacity, dtype=np.int64)
-        for score in active:
-            reads = _reads(score.plugin.score_reads)
-            asked: RowIndex | None = None
-            if changes is None:
+            self._sums = np.zeros(self._capacity, dtype=np.int64)
+            for score in self.scores:
                 score.allocate(self._capacity)
-                asked = whole
-            elif reads.table & changes.aspects:
-                asked = rows = whole
-            elif reads.row & changes.aspects and len(changes.rows):
-                asked = changes.rows
-            if asked is not None:
-                score.raw[asked] = raw_scores(score.plugin, self.state, NodeSet(table, asked))
-            if score.normalizes:
-                if (asked is not None or rescale) and self._normalize(score, asked):
-                    rows = whole
-            elif asked is not None or rescale:
-                self._check(score, rows if rescale else asked)
-        total: Any = 0
-        for score in active:
-            total = total + score.normalized[rows] * score.weight
-        self.total[rows] = np.where(self.fits[rows], total, -1)
-        self._fits_changed = self._all_fits_changed = False
+        elif self._refolded is not None:
+            touched = [changes.rows, *self._refolded]
+        fits_touched = _together(touched, table.row_count)
+        fitting = _Fitting(table.all_nodes(), self.fits[: table.row_count])
+        for score in self.scores:
+            changed = self._follow_score(score, changes, fitting, rescale=rescale)
+            if changed is not None:
+                touched.append(changed)
+            if rescale and score.counts:
+                self._check(score, fits_touched)
+        rows = _together(touched, table.row_count)
+        self.total[rows] = np.where(self.fits[rows], self._sums[rows], -1)
+        self._fits_changed, self._refolded = False, []
         self._scored_row_count = table.row_count
         self._score_position = self._position
 
+    def _changes_since_refresh(self) -> _Changes | None:
+        """The same object until the table changes again."""
+        table = self._cluster.nodes
+        position = table.journal.position
+        if self._pending is None or self._pending[0] != position or self._pending[1] != self._position:
+            changes = _merge(table.journal, self._position, table.row_count)
+            self._pending = (position, self._position, changes)
+        return self._pending[2]
+
     # -- filters
 
-    def _active_filters(self) -> list[Plugin]:
-        return [plugin for plugin in self.filters if plugin.name not in self.state.skip_filter]
+    def _start_filters(self, capacity: int) -> None:
+        table = self._cluster.nodes
+        self._capacity = capacity
+        self.verdicts = np.zeros((len(self.filters), capacity), dtype=np.int32)
+        self.fits = np.zeros(capacity, dtype=np.bool_)
+        self._answered = [plugin.name not in self.state.skip_filter for plugin in self.filters]
+        for k, plugin in enumerate(self.filters):
+            if self._answered[k]:
+                self.verdicts[k, : table.row_count] = self._ask(plugin, table.all_nodes())
+        self._fold(slice(0, table.row_count))
+        self._fits_changed, self._refolded = True, None
+        self._score_position = -1
 
-    def _ask(self, k: int, plugin: Plugin, nodes: NodeSet) -> None:
+    def _follow_filters(self, changes: _Changes) -> None:
+        table = self._cluster.nodes
+        picked = NodeSet(table, changes.rows)
+        others: list[NDArray[np.intp]] = []
+        for k, plugin in enumerate(self.filters):
+            reads = _reads(plugin.filter_reads)
+            skipped = plugin.name in self.state.skip_filter
+            if skipped != (not self._answered[k]) or (not skipped and reads.table & changes.aspects):
+                others.append(self._answer_everywhere(k, 0 if skipped else self._ask(plugin, table.all_nodes())))
+                self._answered[k] = not skipped
+            elif not skipped and reads.row & changes.aspects and len(picked):
+                self.verdicts[k, changes.rows] = self._ask(plugin, picked)
+        self._fits_changed |= self._fold(changes.rows)
+        for rows in others:
+            if len(rows) > table.row_count * _PICK_SHARE_MAX:
+                self._fits_changed |= self._fold(slice(0, table.row_count))
+                self._refolded = None
+            elif len(rows):
+                self._fits_changed |= self._fold(rows)
+                if self._refolded is not None:
+                    self._refolded.append(rows)
+
+    def _answer_everywhere(self, k: int, codes: NDArray[np.int32] | int) -> NDArray[np.intp]:
+        """Take new verdicts for all rows; returns the rows where they are other than before."""
+        known = self.verdicts[k, : self._cluster.nodes.row_count]
+        changed = np.flatnonzero(known != codes)
+        if len(changed):
+            known[:] = codes
+        return changed
+
+    def _ask(self, plugin: Plugin, nodes: NodeSet) -> NDArray[np.int32] | int:
         answer = call(plugin, "Filter", plugin.filter_rows, self.state, self.state.pod_info.pod, nodes)
-        self.verdicts[k, nodes.index] = self.encode(plugin, answer)
+        return self.encode(plugin, answer)
 
     def encode(self, plugin: Plugin, answer: Verdicts | Status | None) -> NDArray[np.int32] | int:
         """A plugin's verdicts in the codes of this evaluation's `statuses`."""
@@ -211,13 +257,16 @@ class Evaluation:
             self.has_errors |= status is not None and status.is_error
         return found
 
-    def _fold(self, index: RowIndex) -> None:
+    def _fold(self, index: RowIndex) -> bool:
+        """Says whether that changed anything."""
+        before = self.fits[index].copy()
         self.fits[index] = ~self.verdicts[:, index].any(axis=0)
+        return bool((before != self.fits[index]).any())
 
     def rejected_by(self, names: Collection[str], row_count: int) -> Bools:
         """The rows that some filter of these names rejects."""
         rejected = np.zeros(row_count, dtype=np.bool_)
-        for plugin, verdict in zip(self._active_filters(), self.verdicts, strict=True):
+        for plugin, verdict in zip(self.filters, self.verdicts, strict=True):
             if plugin.name in names:
                 rejected |= verdict[:row_count] != 0
         return rejected
@@ -232,26 +281,56 @@ class Evaluation:
 
     # -- scores
 
-    def _pre_score(self) -> None:
-        fitting = self._cluster.nodes.nodes_at(np.flatnonzero(self.fits[: self._cluster.nodes.row_count]))
-        for score in self.scores:
+    def _follow_score(
+        self, score: Score, changes: _Changes | None, fitting: _Fitting, *, rescale: bool
+    ) -> RowIndex | None:
+        """Bring one plugin's scores and their share of the sums up to date; returns the rows where they changed."""
+        table, name = self._cluster.nodes, score.plugin.name
+        reads = _reads(score.plugin.score_reads)
+        whole = slice(0, table.row_count)
+        asked: RowIndex | None = None
+        if changes is None or reads.table & changes.aspects or (reads.feasible and rescale):
+            asked = whole
             if score.runs_pre_score:
-                run_pre_score(score.plugin, self.state, fitting)
-        self.scored = True
-
-    def _normalize(self, score: Score, asked: RowIndex | None) -> bool:
-        """Bring `normalized` up to date after raw scores or `fits` changed; says whether it changed for all rows."""
+                self.state.skip_score.discard(name)
+                run_pre_score(score.plugin, self.state, fitting.nodes)
+        elif reads.row & changes.aspects and len(changes.rows):
+            asked = changes.rows
+        if name in self.state.skip_score:
+            if not score.counts:
+                return None
+            score.counts, score.scale = False, None
+            return self._put(score, whole, np.zeros(table.row_count, dtype=np.int64))
+        if not score.counts:
+            score.counts, asked = True, whole
+        if asked is not None:
+            raw = raw_scores(score.plugin, self.state, NodeSet(table, asked))
+            if not score.normalizes:
+                self._put(score, asked, raw)
+                self._check(score, asked)
+                return asked
+            if isinstance(asked, slice) and score.scale is not None:
+                asked = _differing(score.raw[asked], raw)
+                score.raw[whole] = raw
+            else:
+                score.raw[asked] = raw
+        if not score.normalizes or (asked is None and not rescale):
+            return None
         plugin: Any = score.plugin
         pod = self.state.pod_info.pod
-        whole = slice(0, self._cluster.nodes.row_count)
-        scale = plugin.score_scale(self.state, pod, score.raw[whole][self.fits[whole]])
-        everywhere = scale != score.scale or isinstance(asked, slice)
-        index = whole if everywhere else asked
-        score.scale = scale
-        if index is not None:
-            score.normalized[index] = plugin.normalize_rows(self.state, pod, score.raw[index], scale)
-            self._check(score, index)
-        return everywhere
+        scale = plugin.score_scale(self.state, pod, fitting.of(score.raw))
+        if scale != score.scale:
+            score.scale, asked = scale, whole
+        if asked is not None:
+            self._put(score, asked, plugin.normalize_rows(self.state, pod, score.raw[asked], scale))
+            self._check(score, asked)
+        return asked
+
+    def _put(self, score: Score, index: RowIndex, normalized: Ints) -> RowIndex:
+        """Take new normalised scores, and the difference to the old ones into the sums."""
+        self._sums[index] += (normalized - score.normalized[index]) * score.weight
+        score.normalized[index] = normalized
+        return index
 
     def _check(self, score: Score, index: RowIndex | None) -> None:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
@@ -331,6 +410,51 @@ def _score_failure(plugin: Plugin, status: Status) -> PluginFailure:
 def _reads(reads: Reads | None) -> Reads:
     assert reads is not None, "only plugins that declare what they read are kept"
     return reads
+
+
+class _Fitting:
+    """The rows that fit, for those who ask."""
+
+    __slots__ = ("_fits", "_nodes", "_whole")
+
+    def __init__(self, whole: NodeSet, fits: Bools) -> None:
+        self._whole = whole
+        self._fits: Bools | None = None if fits.all() else fits
+        self._nodes: NodeSet | None = whole if self._fits is None else None
+
+    @property
+    def nodes(self) -> NodeSet:
+        if self._nodes is None:
+            assert self._fits is not None
+            self._nodes = NodeSet(self._whole.table, np.flatnonzero(self._fits))
+        return self._nodes
+
+    def of(self, column: Ints) -> Ints:
+        column = column[self._whole.index]
+        return column if self._fits is None else column[self._fits]
+
+
+def _differing(before: Ints, after: Ints) -> RowIndex | None:
+    """Where two columns differ; all rows if that is about everywhere, None for nowhere."""
+    rows = np.flatnonzero(before != after)
+    if len(rows) > len(after) * _PICK_SHARE_MAX:
+        return slice(0, len(after))
+    return rows if len(rows) else None
+
+
+def _together(parts: list[RowIndex], row_count: int) -> RowIndex:
+    """All rows of the parts, some perhaps twice; rows that are gone by now left out."""
+    picked = []
+    for part in parts:
+        if isinstance(part, slice):
+            return slice(0, row_count)
+        if len(part):
+            picked.append(part)
+    if len(picked) == 1:
+        rows = picked[0]
+    else:
+        rows = np.concatenate(picked) if picked else np.empty(0, dtype=np.intp)
+    return rows[rows < row_count]
 
 
 class _Changes(NamedTuple):

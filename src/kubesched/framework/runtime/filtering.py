@@ -97,12 +97,11 @@ class Filtering:
         for plugin in self._pre_filters:
             name = plugin.name
             if name in kept_names:
-                if name not in evaluation.pre_filter:
-                    evaluation.pre_filter[name] = self._ask_pre_filter(plugin, evaluation.state)
+                if evaluation.wants_pre_filter(plugin):
+                    evaluation.set_pre_filter(name, self._ask_pre_filter(plugin, evaluation.state))
+                    state.skip_filter.discard(name)
                     state.absorb(evaluation.state)
                 answer = evaluation.pre_filter[name]
-                if isinstance(answer, Status) and answer.is_skip:
-                    evaluation.state.skip_filter.add(name)
             else:
                 answer = self._ask_pre_filter(plugin, state)
             if isinstance(answer, Status):
@@ -450,6 +449,10 @@ def _ask_vector(plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts |
     said: Verdicts | Status | None = call(plugin, "Filter", plugin.filter_rows, state, state.pod_info.pod, nodes)
     if isinstance(said, Status):
         raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
+    if said is not None:
+        for code, status in enumerate(said.statuses):
+            if status is not None and status.is_error and (said.why == code).any():
+                raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
     return said
 
 

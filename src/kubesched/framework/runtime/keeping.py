@@ -1,7 +1,9 @@
 """Which evaluations are kept: a bounded memory of the signatures seen last.
 
 The signature of a pod is what every keepable plugin says about it (`Plugin.sign`). A plugin that will not sign a pod is
-left out of that pod's evaluation and asked anew in each cycle.
+left out of that pod's evaluation and asked anew in each cycle. Where signs depend on the state of the cluster, they are
+asked for again when it may have changed them; an evaluation is good as long as the pod that it was made for still has
+the signature under which it is kept.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class KeptEvaluations:
         seen: dict[str, Plugin] = {plugin.name: plugin for plugin in self._filters}
         seen.update((plugin.name, plugin) for plugin, _ in self._scores)
         self._signers = list(seen.values())
+        self._sign_versions = [plugin.sign_version for plugin in self._signers if hasattr(plugin, "sign_version")]
         self._state = state
         self._kept: OrderedDict[Hashable, Evaluation] = OrderedDict()
         #: Off: every evaluation is made from scratch (tests and benchmarks compare the two).
@@ -59,7 +62,7 @@ class KeptEvaluations:
         signature = self._signature(pod_info)
         found = self._kept.get(signature) if self.enabled else None
         if found is not None:
-            if not found.outdated:
+            if not found.outdated and self._signature(found.state.pod_info) == signature:
                 self._kept.move_to_end(signature)
                 return found
             del self._kept[signature]
@@ -95,10 +98,12 @@ class KeptEvaluations:
     def _signature(self, pod_info: PodInfo) -> tuple[Hashable, ...]:
         if pod_info.signatures is None:
             pod_info.signatures = {}
-        signature: tuple[Hashable, ...] | None = pod_info.signatures.get(self._profile_name)
-        if signature is None:
-            signature = tuple(_sign(plugin, pod_info) for plugin in self._signers)
-            pod_info.signatures[self._profile_name] = signature
+        version = tuple(version() for version in self._sign_versions)
+        known = pod_info.signatures.get(self._profile_name)
+        if known is not None and known[0] == version:
+            return known[1]
+        signature = tuple(_sign(plugin, pod_info) for plugin in self._signers)
+        pod_info.signatures[self._profile_name] = version, signature
         return signature
 
 
