@@ -17,7 +17,7 @@ from kubesched.config.plugin_args import InterPodAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins.filter_probe import FilterProbe
 from kubesched.plugins.inter_pod_affinity_counts import (
@@ -29,6 +29,7 @@ from kubesched.plugins.inter_pod_affinity_counts import (
     RequiredCounts,
     matches_all,
 )
+from kubesched.state import aspects
 from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, AffinityTerms, affinity_terms, has_terms
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable
@@ -42,6 +43,8 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 STATE_KEY = "PreFilterInterPodAffinity"
 SCORE_STATE_KEY = "PreScoreInterPodAffinity"
 
+_READS = Reads(table=aspects.PODS | aspects.LABELS | aspects.MEMBERSHIP, objects=("Namespace",))
+
 #: Compiled terms that are remembered.
 _REMEMBERED_MAX = 4096
 
@@ -49,6 +52,8 @@ _REMEMBERED_MAX = 4096
 class InterPodAffinity(Plugin):
     name = "InterPodAffinity"
     args_type = InterPodAffinityArgs
+    filter_reads = _READS
+    score_reads = _READS
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -243,6 +248,9 @@ class InterPodAffinity(Plugin):
         assert affinity is not None
         own = encoded((affinity.pod_affinity, affinity.pod_anti_affinity))
         return pod.metadata.namespace, own, self._meets_own_terms(pod, terms), about
+
+    def sign_version(self) -> Hashable:
+        return self._table.pod_counts.terms_version
 
     def _terms_of(self, pod: Pod) -> AffinityTerms:
         if not has_terms(pod):

@@ -7,8 +7,9 @@ pods per node come from the node table, which keeps them up to date; here they a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,12 +28,13 @@ from kubesched.framework.events import (
     QueueingHint,
 )
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Verdicts, sorted_items
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins import pod_topology_spread_constraints as spread
 from kubesched.plugins.filter_probe import FilterProbe
 from kubesched.plugins.pod_topology_spread_constraints import HARD, SOFT, Constraint
 from kubesched.plugins.pod_topology_spread_counts import IGNORED, SKEWED, HardCounts, Layout, SoftCounts, try_pod
+from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable, taint_keys
 from kubesched.state.pod_counts import encoded
@@ -44,6 +46,8 @@ REASON_LABEL = f"{REASON_SKEW} (missing required label)"
 STATE_KEY = "PreFilterPodTopologySpread"
 SCORE_STATE_KEY = "PreScorePodTopologySpread"
 
+_READS = aspects.PODS | aspects.LABELS | aspects.TAINTS | aspects.MEMBERSHIP
+
 #: Pods whose default constraints are remembered.
 _REMEMBERED_MAX = 4096
 
@@ -51,16 +55,32 @@ _REMEMBERED_MAX = 4096
 _DOMAINS_SHOWN = 20
 
 
+class _Defaults(NamedTuple):
+    """The default constraints of a pod. No others ever have the same code."""
+
+    hard: tuple[Constraint, ...]
+    soft: tuple[Constraint, ...]
+    code: int
+
+
+_NO_DEFAULTS = _Defaults((), (), -1)
+
+
 class PodTopologySpread(Plugin):
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
+    filter_reads = Reads(table=_READS)
+    score_reads = Reads(table=_READS, feasible=True)
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._is_system = args.defaulting_type == "System"
         self._defaults = spread.SYSTEM_DEFAULTS if self._is_system else args.default_constraints
         self._comparison_operators = handle.features.get("TaintTolerationComparisonOperators", False)
-        self._remembered: dict[Hashable, tuple[tuple[Constraint, ...], tuple[Constraint, ...]]] = {}
+        self._siblings = spread.Siblings(handle.state.objects)
+        self._codes: dict[Hashable, int] = {}
+        self._next_code = itertools.count()
+        self._remembered: dict[Hashable, _Defaults] = {}
         self._remembered_version = -1
         self._passes = FilterProbe(self)
 
@@ -274,10 +294,11 @@ class PodTopologySpread(Plugin):
             keys = sorted(set().union(*map(_keys_read, spec.topology_spread_constraints)))
             chosen = encoded(spec.topology_spread_constraints), tuple((key, labels.get(key)) for key in keys)
         else:
-            hard, soft = self._default_constraints(pod)
-            if not hard and not soft:
+            defaults = self._default_constraints(pod)
+            if not defaults.hard and not defaults.soft:
                 return ()
-            chosen = hard, soft, tuple(each.selector.matches(pod.metadata.labels) for each in hard)
+            matched = tuple(each.selector.matches(pod.metadata.labels) for each in defaults.hard)
+            chosen = defaults.code, matched
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         return (
             pod.metadata.namespace,
@@ -291,23 +312,36 @@ class PodTopologySpread(Plugin):
         """Its own, else the profile's defaults. SelectorError."""
         if pod.spec.topology_spread_constraints:
             return spread.own(pod, action)
-        return self._default_constraints(pod)[action == SOFT]
+        defaults = self._default_constraints(pod)
+        return defaults.hard if action == HARD else defaults.soft
 
-    def _default_constraints(self, pod: Pod) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]]:
-        """The hard ones and the soft ones, by what the pod's services and controller select now."""
+    def sign_version(self) -> Hashable:
+        return self.handle.state.objects.version(*spread.SIBLING_KINDS) if self._defaults else 0
+
+    def _default_constraints(self, pod: Pod) -> _Defaults:
+        """By what the pod's services and controller select now."""
         if not self._defaults:
-            return (), ()
-        objects = self.handle.state.objects
-        version = objects.version(*spread.SIBLING_KINDS)
+            return _NO_DEFAULTS
+        version = self.handle.state.objects.version("Service")
         if version != self._remembered_version or len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
             self._remembered_version = version
-        key = (pod.metadata.namespace, encoded(pod.metadata.labels), pod.metadata.controller)
+        owner = self._siblings.owner(pod)
+        key = (
+            pod.metadata.namespace,
+            encoded(pod.metadata.labels),
+            None if owner is None else encoded(owner.spec.selector),
+        )
         known = self._remembered.get(key)
         if known is None:
-            siblings = spread.sibling_selector(pod, objects)
+            siblings = self._siblings.selector(pod)
             hard, soft = (spread.default(self._defaults, pod, action, siblings) for action in (HARD, SOFT))
-            known = self._remembered[key] = hard, soft
+            if len(self._codes) >= _REMEMBERED_MAX:
+                self._codes.clear()
+            code = self._codes.get((hard, soft))
+            if code is None:
+                code = self._codes[hard, soft] = next(self._next_code)
+            known = self._remembered[key] = _Defaults(hard, soft, code)
         return known
 
     def _has_defaults(self, action: str) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from kubesched.api.core import Pod, TopologySpreadConstraint
+from kubesched.api.core import Pod, ReplicationController, TopologySpreadConstraint
 from kubesched.api.errors import SelectorError
 from kubesched.api.selectors import EVERYTHING, LabelMatcher, compile_label_selector, match_labels
 from kubesched.state.affinity_terms import NamespaceScope
@@ -75,31 +76,53 @@ def compiled(given: Iterable[TopologySpreadConstraint], pod: Pod, action: str) -
         raise SelectorError(f"obtaining pod's {sort} topology spread constraints: {error}") from error
 
 
-def sibling_selector(pod: Pod, objects: ObjectIndex) -> LabelMatcher:
-    """What the pod's services and its controller select, all together; everything if there are none.
+class Siblings:
+    """Who is stamped from the same workload as a pod: what its services and its controller select, all together."""
 
-    An owner that is not (or no longer) there, or whose selector is not a legal one, is left out.
-    """
-    metadata = pod.metadata
-    wanted: dict[str, str] = {}
-    for service in objects.list("Service", metadata.namespace):
-        selector = service.spec.selector
-        if selector and selector.items() <= metadata.labels.items():
-            wanted.update(selector)
-    owner = metadata.controller
-    kind = _OWNERS.get((owner.api_version, owner.kind)) if owner is not None else None
-    if owner is None or kind is None:
-        return match_labels(wanted)
-    found = objects.get(kind, owner.name, metadata.namespace)
-    if found is None:
-        return match_labels(wanted)
-    if kind == "ReplicationController":
-        return match_labels(wanted | found.spec.selector)
-    try:
-        of_owner = compile_label_selector(found.spec.selector)
-    except SelectorError:
-        of_owner = EVERYTHING
-    return match_labels(wanted) if of_owner.is_nothing else match_labels(wanted) & of_owner
+    def __init__(self, objects: ObjectIndex) -> None:
+        self._objects = objects
+        self._services: dict[str, list[dict[str, str]]] = {}
+        self._services_version = -1
+
+    def selector(self, pod: Pod) -> LabelMatcher:
+        """Everything, if nothing selects the pod.
+
+        An owner that is not (or no longer) there, or whose selector is not a legal one, is left out.
+        """
+        labels = pod.metadata.labels
+        wanted: dict[str, str] = {}
+        for selector in self._of_services(pod.metadata.namespace):
+            if selector.items() <= labels.items():
+                wanted.update(selector)
+        owner = self.owner(pod)
+        if owner is None:
+            return match_labels(wanted)
+        if isinstance(owner, ReplicationController):
+            return match_labels(wanted | owner.spec.selector)
+        try:
+            of_owner = compile_label_selector(owner.spec.selector)
+        except SelectorError:
+            of_owner = EVERYTHING
+        return match_labels(wanted) if of_owner.is_nothing else match_labels(wanted) & of_owner
+
+    def owner(self, pod: Pod) -> Any:
+        """The controller of the pod, if it is of a kind that counts and known; else None."""
+        owner = pod.metadata.controller
+        kind = _OWNERS.get((owner.api_version, owner.kind)) if owner is not None else None
+        if owner is None or kind is None:
+            return None
+        return self._objects.get(kind, owner.name, pod.metadata.namespace)
+
+    def _of_services(self, namespace: str) -> list[dict[str, str]]:
+        """The selectors of the namespace's services. One without selector selects nothing."""
+        version = self._objects.version("Service")
+        if version != self._services_version:
+            self._services_version = version
+            self._services.clear()
+            for service in self._objects.list("Service"):
+                if service.spec.selector:
+                    self._services.setdefault(service.metadata.namespace, []).append(service.spec.selector)
+        return self._services.get(namespace, [])
 
 
 _OWNERS = {

@@ -58,7 +58,7 @@ class Bins:
 class Layout:
     """The bins of several constraints together: a node takes part only if it has all their topology labels."""
 
-    __slots__ = ("bins", "constraints", "has_all", "labelled", "pod", "version")
+    __slots__ = ("_label_keys", "_version", "bins", "constraints", "has_all", "labelled", "pod")
 
     def __init__(
         self,
@@ -69,7 +69,6 @@ class Layout:
         needs_all_labels: bool,
         comparison_operators: bool,
     ) -> None:
-        self.version = table.topology_version
         self.pod = pod
         self.constraints = constraints
         nodes = table.all_nodes()
@@ -96,10 +95,17 @@ class Layout:
             present = np.flatnonzero(np.bincount(bins, minlength=size + 1)[:-1])
             self.labelled.append(labelled)
             self.bins.append(Bins(bins, present, size))
+        self._label_keys = tuple({constraint.topology_key for constraint in constraints} | _label_keys(pod))
+        self._version = self._version_now(table)
 
     def is_good(self, table: NodeTable, pod: Pod, constraints: tuple[Constraint, ...]) -> bool:
         same = self.pod is pod and (self.constraints is constraints or self.constraints == constraints)
-        return same and self.version == table.topology_version
+        return same and self._version == self._version_now(table)
+
+    def _version_now(self, table: NodeTable) -> tuple[int, ...]:
+        """Changes with whatever the bins were made of: the set of nodes, their taints, the labels looked at."""
+        labels = [table.label_column(key).version for key in self._label_keys]
+        return table.membership_version, table.taints_version, *labels
 
 
 class HardCounts:
@@ -297,6 +303,16 @@ def _included(
         )
         included = included & tolerated.take(nodes.table.taint_set[nodes.index])
     return included
+
+
+def _label_keys(pod: Pod) -> set[str]:
+    """The labels of nodes that the pod's node selector and required node affinity look at."""
+    keys = set(pod.spec.node_selector)
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    selector = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    for term in selector.node_selector_terms if selector is not None else ():
+        keys |= {requirement.key for requirement in term.match_expressions}
+    return keys
 
 
 def _tolerates(pod: Pod, of_node: tuple[Taint, ...], comparison_operators: bool) -> bool:

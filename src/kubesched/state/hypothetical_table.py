@@ -57,7 +57,7 @@ class HypotheticalTable(NodeTable):
         self.row_count = self._capacity = len(rows)
         self.infos = _Clones(self)
         self.journal = Journal()
-        self.membership_version = self.topology_version = 0
+        self.membership_version = self.taints_version = 0
         self.taint_sets, self.images, self.images_version = parent.taint_sets, parent.images, 0
         self._labels: dict[str, LabelColumn] = {}
         self._image_rows = {}

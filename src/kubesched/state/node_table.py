@@ -39,7 +39,6 @@ TaintKey: TypeAlias = tuple[str, str, str]
 AMOUNT_MAX = (1 << 62) - 1
 _ALLOCATABLE_MAX = AMOUNT_MAX - 1
 _ROWS_MIN = 64
-_TOPOLOGY = aspects.LABELS | aspects.TAINTS | aspects.MEMBERSHIP
 
 
 class NodeSet:
@@ -77,13 +76,14 @@ class NodeSet:
 
 
 class LabelColumn:
-    """The values of one label key, coded; -1 where the node lacks the label."""
+    """The values of one label key, coded; -1 where the node lacks the label. `version` grows when a code changes."""
 
-    __slots__ = ("codes", "values")
+    __slots__ = ("codes", "values", "version")
 
     def __init__(self, values: Interner[str], codes: Codes) -> None:
         self.values = values
         self.codes = codes
+        self.version = 0
 
     def holds(self, accepts: Callable[[str], bool], *, absent: bool) -> Bools:
         """A table to look codes up in: `holds(...)[codes]` says for each node whether its value is accepted.
@@ -119,8 +119,8 @@ class NodeTable:
         self.journal = Journal()
         #: Grows when nodes come, go or change their zone: what depends on the set of nodes keys its memory on it.
         self.membership_version = 0
-        #: Grows with every change of some node's labels or taints, and of the set of nodes.
-        self.topology_version = 0
+        #: Grows when a node's taints change.
+        self.taints_version = 0
 
         self.taint_sets: Interner[tuple[TaintKey, ...]] = Interner()
         self.images: dict[str, Image] = {}
@@ -212,8 +212,6 @@ class NodeTable:
         if changed:
             self._write_row(info, changed, old)
             self.journal.note(info.row, changed)
-        if changed & _TOPOLOGY:
-            self.topology_version += 1
         return old, changed
 
     def remove_node(self, name: str) -> Node | None:
@@ -237,7 +235,6 @@ class NodeTable:
         if not info.pods:
             del self.by_name[name]
         self.membership_version += 1
-        self.topology_version += 1
         self.journal.note(last, aspects.ALL)
         return old
 
@@ -332,9 +329,13 @@ class NodeTable:
             self.unschedulable[row] = node.spec.unschedulable
         if changed & aspects.TAINTS:
             self.taint_set[row] = self.taint_sets.code(taint_keys(node))
+            self.taints_version += 1
         if changed & aspects.LABELS:
             for key, label in self._labels.items():
-                label.codes[row] = _label_code(label.values, node, key)
+                code = _label_code(label.values, node, key)
+                if label.codes[row] != code:
+                    label.codes[row] = code
+                    label.version += 1
         if changed & aspects.IMAGES:
             self._set_images(info, old)
 
