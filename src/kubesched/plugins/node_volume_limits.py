@@ -26,7 +26,7 @@ from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Code, Status
 from kubesched.plugins import csi_migration
-from kubesched.plugins.pod_volumes import claim_reference, is_made_for, names_claim, not_found, not_made_for
+from kubesched.plugins.pod_volumes import claim_reference, has_claims, is_made_for, names_claim, not_found, not_made_for
 from kubesched.state.assumed_volumes import class_of_claim
 from kubesched.state.claim_users import needs_attaching
 from kubesched.state.node_info import NodeInfo
@@ -153,9 +153,11 @@ class NodeVolumeLimits(Plugin):
         return self._after_change_on(pod, node)
 
     def after_attachment_deleted(self, pod: Pod, old: VolumeAttachment, new: None) -> QueueingHint:
-        """One of a driver that the pod needs, on a node that has room now."""
+        """One of a driver that the pod needs, on a node that has room now. Of claims the driver may be unknown."""
         node = self.handle.state.nodes.by_name.get(old.spec.node_name)
-        if node is None or old.spec.attacher not in self._drivers(pod):
+        drivers = self._drivers(pod)
+        concerned = old.spec.attacher in drivers if drivers else has_claims(pod)
+        if node is None or not concerned:
             return QueueingHint.SKIP
         return self._after_change_on(pod, node)
 
