@@ -122,6 +122,11 @@ def by_name(name: str) -> Kind:
     return _BY_NAME[name]
 
 
+def named(name: str) -> Kind | None:
+    """The kind called `name`, if scheduling has a use for it."""
+    return _BY_NAME.get(name)
+
+
 def find(api_version: str, kind: str) -> Kind | None:
     """The kind of a document's `apiVersion` and `kind`; None for one that scheduling has no use for."""
     return _BY_TYPE.get((api_version, kind))

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntFlag
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from kubesched.api import kinds
 from kubesched.api.core import Pod
 
 
@@ -76,7 +78,7 @@ class ClusterEvent:
 
     @property
     def label(self) -> str:
-        return self.custom_label or f"{self.resource}{_action_text(self.action)}"
+        return self.custom_label or _label(self.resource, self.action)
 
     def covers(self, happened: ClusterEvent) -> bool:
         """Whether a registration for this event wants to hear of `happened`."""
@@ -102,10 +104,20 @@ class ClusterEventWithHint:
     hint: HintFunction | None = None
 
 
+@lru_cache(maxsize=1024)
+def _label(resource: str, action: ActionType) -> str:
+    """As the original's metrics spell it: "AssignedPodDelete", "storage.k8s.io/CSINodeAdd"."""
+    if resource == TARGET_POD:
+        resource = UNSCHEDULED_POD
+    kind = kinds.named(resource)
+    group = kind.group if kind is not None else ""
+    return f"{group}/{resource}{_action_text(action)}" if group else f"{resource}{_action_text(action)}"
+
+
 def _action_text(action: ActionType) -> str:
     """ "Add", "UpdateNodeTaint", or several joined by "|" in order of declaration."""
     if action == ActionType.ALL:
-        return "*"
+        return "All"
     if action == ActionType.UPDATE:
         return "Update"
     names = [flag.name or "" for flag in ActionType if flag & action and flag.name not in ("UPDATE", "ALL")]

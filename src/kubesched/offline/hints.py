@@ -30,7 +30,7 @@ def answer(runtime: Runtime, plugin: str, pod: Pod, event: Mapping[str, Any]) ->
     """ "Queue", "Skip", or None where the plugin listens to none of the event's actions. A hint that fails means Queue:
     the pod is then tried again. A plugin that is not in the profile listens to nothing."""
     asked = [each for each in runtime.plugins.all() if each.name == plugin]
-    table = HintTable(asked, runtime.handle.metrics)
+    table = HintTable(asked)
     said = None
     for happened, old, new in _occurrences(pod, event):
         for hint in table.listeners(happened).get(plugin, ()):
@@ -90,7 +90,7 @@ def _actions(resource: str, action: str, old: Any, new: Any) -> Iterator[ActionT
     elif action != "Update" or old is None or new is None:
         raise OfflineError(f"event.action: want Add, Delete, or Update with old and new, this is {action!r}")
     elif isinstance(new, Node):
-        yield from (event.action for event in node_update_events(node_changes(old, new)))
+        yield from (event.action for event in node_update_events(node_changes(old, new), new))
     elif isinstance(new, Pod):
         if resource == events.ASSIGNED_POD and not old.spec.node_name:
             yield ActionType.ADD

@@ -4,13 +4,14 @@
                                                     ─► move the clock to whatever falls due next ─► ...
 
 The end is reached when time alone can change nothing more: every pod that waits was tried against the cluster as it is
-now, and no timer of a plugin is running.
+now, and no timer of a plugin is running. Live, some pods would be tried again forever (a plugin fails, a partner never
+comes); here such a pod is left alone after a few tries during which nothing was placed, removed or written.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from kubesched.api.core import Pod
 from kubesched.clock import ManualClock
@@ -20,8 +21,8 @@ from kubesched.scheduler.queue import QueuedPod
 from kubesched.scheduler.queue.scheduling_queue import FLUSH_AFTER_S
 from kubesched.scheduler.scheduler import Scheduler
 
-#: A pod whose attempts keep ending in errors is given up after so many in a row.
-_ERRORS_MAX = 5
+#: Tries of one pod against an unchanged cluster.
+_TRIES_MAX = 5
 #: Turns of the event loop without any progress after which tasks count as waiting for time or for good.
 _IDLE_TURNS = 5
 
@@ -34,10 +35,8 @@ class Driver:
         self._attempts: dict[str, int] = {}
         self._victims: dict[str, list[str]] = {}
         self._under_way = ""
-        #: What the cluster looked like when each pod was last tried in vain.
-        self._tried_at: dict[str, Hashable] = {}
+        self._tried: dict[str, _Tries] = {}
         self._settled: dict[str, Outcome] = {}
-        self._placed_or_removed = 0
         world.on_bound = self._on_bound
         world.on_deleted = self._on_deleted
 
@@ -55,10 +54,7 @@ class Driver:
             if uid in queue.parked and queued.attempts:
                 break
             self._wait_for(queued)
-            queue.delete(uid)
-            queued.attempts += 1
-            queued.first_attempt = queued.first_attempt or self._clock.now()
-            queue.in_flight.start(uid)
+            queue.take(uid)
             await self._attempt(queued)
             while self._scheduler.binding_count and self._advance_to_next_timer():
                 await self._let_tasks_run()
@@ -94,13 +90,17 @@ class Driver:
             queued = queue.pop()
             if queued is None:
                 return
-            await self._attempt(queued)
+            if self._is_given_up(queued):
+                self._leave_alone(queued)
+            else:
+                await self._attempt(queued)
 
     async def _attempt(self, queued: QueuedPod) -> None:
         self._under_way = queued.key
         self._attempts[queued.uid] = queued.attempts
+        tries = self._tried.setdefault(queued.uid, _Tries())
+        tries.count(self._world.revision)
         await self._scheduler.schedule_one(queued)
-        self._tried_at[queued.uid] = self._cluster_as_it_is()
         await self._let_tasks_run()
         nodes = self._scheduler.state.nodes
         nodes.journal.trim(nodes.row_count)
@@ -138,31 +138,39 @@ class Driver:
         """Pods that were last tried on another cluster than this one get another try after a while, as they do live,
         in case no event told that they might fit by now. True when that placed or removed any pod."""
         queue = self._scheduler.queue
-        now = self._cluster_as_it_is()
-        late = [pod for pod in queue.parked if not pod.gated_by and self._tried_at.get(pod.uid) != now]
+        before = self._world.revision
+        late = [pod for pod in queue.parked if not pod.gated_by and not self._was_tried(pod)]
         if not late:
             return False
-        before = self._placed_or_removed
-        self._clock.advance(max(pod.timestamp for pod in late) + FLUSH_AFTER_S + 1.0 - self._clock.now())
+        flush_at = max(max(pod.timestamp for pod in late) + FLUSH_AFTER_S + 1.0, queue.next_flush)
+        self._clock.advance(flush_at - self._clock.now())
         queue.flush()
         await self._run_ready()
-        return self._placed_or_removed != before
+        return self._world.revision != before
 
     def _wait_for(self, queued: QueuedPod) -> None:
         if queued.attempts and queued.backoff_until > self._clock.now():
             self._clock.advance(queued.backoff_until - self._clock.now())
 
-    def _is_given_up(self, queued: QueuedPod) -> bool:
-        return queued.error_count >= _ERRORS_MAX
+    def _was_tried(self, queued: QueuedPod) -> bool:
+        """Against the cluster as it is now."""
+        tries = self._tried.get(queued.uid)
+        return tries is not None and tries.revision == self._world.revision
 
-    def _cluster_as_it_is(self) -> Hashable:
-        state = self._scheduler.state
-        return state.nodes.journal.position, state.objects.total_version
+    def _is_given_up(self, queued: QueuedPod) -> bool:
+        return self._was_tried(queued) and self._tried[queued.uid].number >= _TRIES_MAX
+
+    def _leave_alone(self, queued: QueuedPod) -> None:
+        """Back to where it would be had nothing woken it."""
+        queue = self._scheduler.queue
+        queue.done(queued.uid)
+        queued.attempts -= 1
+        queued.unschedulable_plugins = self._tried[queued.uid].rejected_by
+        queue.parked.push(queued)
 
     # -- what came of it
 
     def _on_bound(self, pod: Pod, node_name: str) -> None:
-        self._placed_or_removed += 1
         uid = pod.metadata.uid
         self._settled[uid] = Outcome(
             pod.key,
@@ -173,7 +181,6 @@ class Driver:
         )
 
     def _on_deleted(self, pod: Pod) -> None:
-        self._placed_or_removed += 1
         self._victims.setdefault(self._under_way, []).append(pod.key)
         placed = self._settled.pop(pod.metadata.uid, None)
         if placed is not None:
@@ -196,3 +203,16 @@ class Driver:
             result = Result.UNSCHEDULABLE if queued.rejected_by else Result.ERROR
         victims = tuple(self._victims.pop(pod.key, ()))
         return Outcome(pod.key, result, message=queued.last_message, attempts=queued.attempts, victims=victims)
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often a pod was tried against the cluster at `revision`."""
+
+    revision: int = -1
+    number: int = 0
+    rejected_by: set[str] = field(default_factory=set)
+
+    def count(self, revision: int) -> None:
+        self.number = self.number + 1 if revision == self.revision else 1
+        self.revision = revision

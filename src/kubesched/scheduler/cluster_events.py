@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kubesched.api.core import Pod
+from kubesched.api.core import Node, Pod
 from kubesched.api.pod_requests import is_resize_infeasible, node_share
 from kubesched.framework.events import NODE, ActionType, ClusterEvent
 from kubesched.state import aspects
 
 _NODE_ACTIONS = (
-    (aspects.UNSCHEDULABLE | aspects.TAINTS, ActionType.UPDATE_NODE_TAINT),
+    (aspects.TAINTS, ActionType.UPDATE_NODE_TAINT),
     (aspects.ALLOCATABLE, ActionType.UPDATE_NODE_ALLOCATABLE),
     (aspects.LABELS, ActionType.UPDATE_NODE_LABEL),
     (aspects.CONDITIONS, ActionType.UPDATE_NODE_CONDITION),
@@ -17,8 +17,11 @@ _NODE_ACTIONS = (
 )
 
 
-def node_update_events(changed: int) -> list[ClusterEvent]:
-    """`changed`: what `ClusterState.set_node` said."""
+def node_update_events(changed: int, node: Node) -> list[ClusterEvent]:
+    """`changed`: what `ClusterState.set_node` said. A node that may be used again counts as one that lost a taint; one
+    that is cordoned helps nobody."""
+    if changed & aspects.UNSCHEDULABLE and not node.spec.unschedulable:
+        changed |= aspects.TAINTS
     return [ClusterEvent(NODE, action) for aspect, action in _NODE_ACTIONS if changed & aspect]
 
 

@@ -14,8 +14,10 @@ from kubesched.api.changes import Change, Delete, Replace, Upsert
 from kubesched.api.core import Node, Pod
 from kubesched.api.errors import KubeschedError
 from kubesched.api.kinds import Kind
+from kubesched.clock import Clock
 from kubesched.framework import events
 from kubesched.framework.events import ActionType, ClusterEvent
+from kubesched.metrics import Metrics
 from kubesched.scheduler.cluster_events import node_update_events, pod_update_events
 from kubesched.scheduler.queue import SchedulingQueue
 from kubesched.state.cluster_state import ClusterState
@@ -26,19 +28,28 @@ log = logging.getLogger("kubesched.events")
 
 
 class PodFate(Protocol):
-    """Told when a pod that may have a binding cycle under way is gone or was placed by somebody else."""
+    """Told when a pod that may have a binding cycle under way is gone, going, or was placed by somebody else."""
 
     def pod_gone(self, uid: str) -> None: ...
 
 
 class EventHandlers:
     def __init__(
-        self, state: ClusterState, queue: SchedulingQueue, profile_names: Collection[str], fate: PodFate
+        self,
+        state: ClusterState,
+        queue: SchedulingQueue,
+        profile_names: Collection[str],
+        fate: PodFate,
+        clock: Clock,
+        metrics: Metrics,
     ) -> None:
         self._cluster = state
         self._queue = queue
         self._profile_names = profile_names
         self._fate = fate
+        self._clock = clock
+        self._metrics = metrics
+        self._began_s = 0.0
         #: Pods of our profiles without a node, in their newest version, by UID; also those that are assumed.
         self.pending: dict[str, Pod] = {}
         self._pod_keys: dict[ObjectKey, str] = {}
@@ -53,6 +64,7 @@ class EventHandlers:
                 self._replace(change)
 
     def _upsert(self, kind: Kind, obj: Any) -> None:
+        self._began_s = self._clock.monotonic()
         try:
             if kind.kind == "Pod":
                 self._set_pod(obj)
@@ -70,17 +82,18 @@ class EventHandlers:
             )
 
     def _delete(self, kind: Kind, key: ObjectKey, obj: Any | None = None) -> None:
+        self._began_s = self._clock.monotonic()
         if kind.kind == "Pod":
             uid = obj.metadata.uid if obj is not None else self._pod_keys.get(key, "")
             self._remove_pod(uid, key)
         elif kind.kind == "Node":
             old = self._cluster.remove_node(key[1])
             if old is not None:
-                self._queue.move(ClusterEvent(events.NODE, ActionType.DELETE), old, None)
+                self._happened(ClusterEvent(events.NODE, ActionType.DELETE), old, None)
         else:
             gone = self._cluster.objects.remove(kind.kind, key)
             if gone is not None:
-                self._queue.move(ClusterEvent(kind.kind, ActionType.DELETE), gone, None)
+                self._happened(ClusterEvent(kind.kind, ActionType.DELETE), gone, None)
 
     def _replace(self, change: Replace) -> None:
         """The complete set of a kind: what we know beyond it was deleted while nobody told us."""
@@ -103,17 +116,27 @@ class EventHandlers:
     def _set_node(self, node: Node) -> None:
         old, changed = self._cluster.set_node(node)
         if old is None:
-            self._queue.move(events.NODE_ADD, None, node)
+            self._happened(events.NODE_ADD, None, node)
         else:
-            for event in node_update_events(changed):
-                self._queue.move(event, old, node)
+            for event in node_update_events(changed, node):
+                self._happened(event, old, node)
 
     def _set_object(self, kind: str, obj: Any) -> None:
         old = self._cluster.objects.put(kind, obj)
         if old is None:
-            self._queue.move(ClusterEvent(kind, ActionType.ADD), None, obj)
+            self._happened(ClusterEvent(kind, ActionType.ADD), None, obj)
         elif old != obj:
-            self._queue.move(ClusterEvent(kind, ActionType.UPDATE_OTHER), old, obj)
+            self._happened(ClusterEvent(kind, ActionType.UPDATE_OTHER), old, obj)
+
+    def _happened(
+        self, event: ClusterEvent, old: Any, new: Any, *, but: str = "", priority_max: int | None = None
+    ) -> None:
+        if self._queue.is_of_interest(event):
+            self._queue.move(event, old, new, but=but, priority_max=priority_max)
+            self._observe(event)
+
+    def _observe(self, event: ClusterEvent) -> None:
+        self._metrics.event_handling(event.label, self._clock.monotonic() - self._began_s)
 
     # -- pods
 
@@ -144,19 +167,22 @@ class EventHandlers:
             self._cluster.nominator.clear(uid)
         placement = self._cluster.placements.get(uid)
         is_new = placement is None or placement.assumed
-        if placement is not None and placement.assumed and placement.node_name != pod.spec.node_name:
+        ours = placement.placed_pod if placement is not None and placement.assumed else None
+        old = self._cluster.set_pod(pod)
+        if ours is not None and ours.spec.node_name != pod.spec.node_name:
             log.warning(
                 "pod was placed by somebody else pod=%s node=%s our_node=%s",
-                placement.pod.key,
+                pod.key,
                 pod.spec.node_name,
-                placement.node_name,
+                ours.spec.node_name,
             )
-        old = self._cluster.set_pod(pod)
+            self._fate.pod_gone(uid)
+            self._happened(events.ASSIGNED_POD_DELETE, ours, None, but=uid)
         if is_new:
-            self._queue.move(events.ASSIGNED_POD_ADD, None, pod)
+            self._happened(events.ASSIGNED_POD_ADD, None, pod)
         elif old is not None:
             for event in pod_update_events(events.ASSIGNED_POD, old.pod, pod):
-                self._queue.move(event, old.pod, pod)
+                self._happened(event, old.pod, pod)
 
     def _set_pending(self, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -164,12 +190,18 @@ class EventHandlers:
         info = PodInfo(pod)
         self.pending[uid] = pod
         if self._cluster.is_assumed(uid):
+            if pod.is_terminating:
+                self._fate.pod_gone(uid)
             return
         self._track_nomination(old, pod, info)
         if old is None:
             self._queue.add(pod)
+            self._observe(events.UNSCHEDULED_POD_ADD)
         elif old.metadata.resource_version != pod.metadata.resource_version:
-            self._queue.update(old, pod, pod_update_events(events.TARGET_POD, old, pod))
+            happened = pod_update_events(events.TARGET_POD, old, pod)
+            self._queue.update(old, pod, happened)
+            for event in happened:
+                self._observe(event)
 
     def _track_nomination(self, old: Pod | None, pod: Pod, info: PodInfo) -> None:
         """Follow `status.nominatedNodeName`. Our own nominations come before their echo and outlive stale versions."""
@@ -183,8 +215,8 @@ class EventHandlers:
             nominator.nominate(info, now)
         else:
             nominator.clear(uid)
-        if was and now != was:
-            self._queue.move(ClusterEvent(events.UNSCHEDULED_POD, ActionType.DELETE), old, None, but=uid)
+        if old is not None and was and now != was:
+            self._nomination_ended(old, but=uid)
 
     def _remove_pod(self, uid: str, key: ObjectKey) -> None:
         if self._pod_keys.get(key) == uid:
@@ -196,6 +228,12 @@ class EventHandlers:
         placement = self._cluster.remove_pod(uid)
         self._fate.pod_gone(uid)
         if placement is not None:
-            self._queue.move(events.ASSIGNED_POD_DELETE, placement.placed_pod, None)
-        elif nominated:
-            self._queue.move(ClusterEvent(events.UNSCHEDULED_POD, ActionType.DELETE), pending, None)
+            self._happened(events.ASSIGNED_POD_DELETE, placement.placed_pod, None)
+        elif nominated and pending is not None:
+            self._nomination_ended(pending)
+        if pending is not None:
+            self._observe(events.UNSCHEDULED_POD_DELETE)
+
+    def _nomination_ended(self, pod: Pod, *, but: str = "") -> None:
+        """Others of no higher priority had to leave room for the pod, as if it were on its node."""
+        self._happened(events.ASSIGNED_POD_DELETE, pod, None, but=but, priority_max=pod.spec.priority or 0)

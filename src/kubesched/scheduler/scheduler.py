@@ -40,8 +40,6 @@ log = logging.getLogger("kubesched.scheduler")
 
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
-#: How often time alone may move pods that were parked for too long.
-_FLUSH_EVERY_S = 30.0
 #: How long a stop waits for binds whose calls are on their way.
 _STOP_S = 5.0
 
@@ -91,7 +89,7 @@ class Scheduler:
             flush_after_s=flush_after_s,
             on_ready=self._wake,
         )
-        self.handlers = EventHandlers(self.state, self.queue, self.runtimes, self)
+        self.handlers = EventHandlers(self.state, self.queue, self.runtimes, self, self.clock, self.metrics)
         self._failures = FailureHandler(
             self.state, self.queue, self.handlers.pending, self.status_writer, self.clock, self.metrics
         )
@@ -107,9 +105,9 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until `stop` is called or the task is cancelled."""
-        next_flush_s = 0.0
         self.has_started = True
         while not self._stopping:
+            self.queue.flush()
             slice_end_s = self.clock.monotonic() + _SLICE_S
             while await self.step():
                 if self._stopping or self.clock.monotonic() >= slice_end_s:
@@ -118,9 +116,6 @@ class Scheduler:
                 await self._sleep_until_ready()
                 continue
             await asyncio.sleep(0)
-            if self.clock.monotonic() >= next_flush_s:
-                self.queue.flush()
-                next_flush_s = self.clock.monotonic() + 1.0
 
     async def step(self) -> bool:
         """Apply the inbox, then try one pod; False when no pod is ready."""
@@ -155,6 +150,7 @@ class Scheduler:
     async def stop(self) -> None:
         """No new cycle; binding cycles end before their bind call or finish it, within a bound of time."""
         self._stopping = True
+        self.queue.close()
         self._wake()
         for binding in list(self._bindings.values()):
             binding.cancel("scheduler is stopping")
@@ -184,14 +180,11 @@ class Scheduler:
         self._awake.clear()
         if self.inbox or self.queue.active or self._stopping:
             return
-        expiry = self.queue.next_backoff_expiry()
-        wait_s = _FLUSH_EVERY_S if expiry is None else min(max(expiry - self.clock.now(), 0.0), _FLUSH_EVERY_S)
-        timer = self.clock.call_later(wait_s, self._wake)
+        timer = self.clock.call_later(max(self.queue.next_due() - self.clock.now(), 0.0), self._wake)
         try:
             await self._awake.wait()
         finally:
             timer.cancel()
-        self.queue.flush()
 
     def _wake(self) -> None:
         self._awake.set()

@@ -1,8 +1,8 @@
 """Backoff: how long a pod that failed waits before it may be tried again.
 
-Doubling from `initial_s` to `max_s`, counted in rejections or, after an error, in errors in a row. Expiry falls on
-whole windows of one second, and pods of one window leave in QueueSort order, so that a burst of failures does not upset
-priorities. Rejected pods and pods that met an error wait apart: when nothing else is to do, rejected ones may be taken
+Doubling from `initial_s` to `max_s` (0 switches backoff off), counted in rejections or, after an error, in errors in a
+row. A pod leaves at the end of the window of one second in which its backoff ends, and pods of one window leave in
+QueueSort order, so that a burst of failures does not upset priorities. Rejected pods and pods that met an error wait apart: when nothing else is to do, rejected ones may be taken
 early, failed ones never (whatever broke needs the time).
 """
 
@@ -16,6 +16,8 @@ from kubesched.scheduler.queue.keyed_heap import KeyedHeap
 from kubesched.scheduler.queue.queued_pod import QueuedPod
 
 WINDOW_S = 1.0
+#: More make no difference to any backoff that a person would configure, and would run out of the range of a float.
+_DOUBLINGS_MAX = 60
 
 
 class BackoffQueue:
@@ -29,14 +31,14 @@ class BackoffQueue:
         count = pod.error_count or pod.unschedulable_count
         if count == 0 or self._max_s == 0:
             return 0.0
-        if count > 60:
-            return self._max_s
-        return min(self._initial_s * 2.0 ** (count - 1), self._max_s)
+        doublings = min(count - 1, _DOUBLINGS_MAX)
+        return min(self._initial_s * 2.0**doublings, self._max_s)
 
     def start(self, pod: QueuedPod) -> None:
         """Fix when the pod's backoff ends, counted from its `timestamp`."""
         duration_s = self.duration_s(pod)
-        pod.backoff_until = math.floor((pod.timestamp + duration_s) / WINDOW_S) * WINDOW_S if duration_s else 0.0
+        windows = math.floor((pod.timestamp + duration_s) / WINDOW_S)
+        pod.backoff_until = (windows + 1) * WINDOW_S if duration_s else 0.0
 
     def is_over(self, pod: QueuedPod, now: float) -> bool:
         return pod.backoff_until <= now
@@ -45,7 +47,7 @@ class BackoffQueue:
         (self.rejected if pod.rejected_by else self.failed).push(pod)
 
     def pop_over(self, now: float) -> Iterator[QueuedPod]:
-        """The pods whose backoff is over, taken out."""
+        """The pods whose backoff is over, taken out, in order of windows."""
         for heap in (self.rejected, self.failed):
             while (pod := heap.peek()) is not None and self.is_over(pod, now):
                 heap.pop()

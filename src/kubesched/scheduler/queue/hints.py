@@ -7,16 +7,21 @@ everything, as the original's default has it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
-from typing import Any
 
+from kubesched.api.core import Pod
+from kubesched.clock import Clock
 from kubesched.framework.events import ALL_EVENTS, ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint
 from kubesched.framework.plugin import Plugin
 from kubesched.metrics import Metrics
+from kubesched.scheduler.queue.in_flight import Happening
 from kubesched.scheduler.queue.queued_pod import QueuedPod
 
 log = logging.getLogger("kubesched.queue")
+
+#: Rejections by somebody who registers no events, such as an extender: woken by whatever some plugin listens to.
+ANYTHING = "*"
 
 
 class Wake(Enum):
@@ -28,39 +33,79 @@ class Wake(Enum):
 
 
 class HintTable:
-    def __init__(self, plugins: Iterable[Plugin], metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._registered: dict[str, list[ClusterEventWithHint]] = {}
-        for plugin in plugins:
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        self._plugins = {plugin.name: plugin for plugin in plugins}
+        self.registered: dict[str, list[ClusterEventWithHint]] = {}
+        for name, plugin in self._plugins.items():
             events = plugin.events_to_register()
-            self._registered[plugin.name] = [ClusterEventWithHint(ALL_EVENTS)] if events is None else events
-        self._listeners: dict[ClusterEvent, dict[str, list[HintFunction | None]]] = {}
+            self.registered[name] = [ClusterEventWithHint(ALL_EVENTS)] if events is None else events
+        self._listeners: dict[ClusterEvent, Mapping[str, list[HintFunction | None]]] = {}
 
-    def listeners(self, happened: ClusterEvent) -> dict[str, list[HintFunction | None]]:
-        """The plugins that want to hear of the event, with their hint functions for it."""
+    def listeners(self, happened: ClusterEvent) -> Mapping[str, list[HintFunction | None]]:
+        """The plugins that want to hear of the event, with their hint functions for it; ANYTHING if there are any."""
         found = self._listeners.get(happened)
         if found is None:
-            found = self._listeners[happened] = {
+            by_plugin = {
                 name: hints
-                for name, events in self._registered.items()
+                for name, events in self.registered.items()
                 if (hints := [entry.hint for entry in events if entry.event.covers(happened)])
             }
+            found = self._listeners[happened] = {**by_plugin, ANYTHING: [None]} if by_plugin else by_plugin
         return found
 
     def resources(self) -> set[str]:
         """Kinds of objects that some plugin listens to."""
-        return {entry.event.resource for events in self._registered.values() for entry in events}
+        return {entry.event.resource for events in self.registered.values() for entry in events}
 
-    def ask(self, pod: QueuedPod, happened: ClusterEvent, old: Any, new: Any) -> Wake:
-        """A hint that raises counts as Queue: better tried in vain than forgotten."""
-        rejected_by = {pod.gated_by} if pod.gated_by else pod.rejected_by
+    def waits_for(self, pod: QueuedPod) -> set[str]:
+        """The plugins whose events may wake the pod."""
+        if pod.gated_by:
+            return {pod.gated_by}
+        return {name if name in self.registered else ANYTHING for name in pod.rejected_by}
+
+    def common_ground(self, pod: QueuedPod) -> Hashable | None:
+        """Pods of which this is equal get equal answers from every hint that may be asked about them.
+
+        None when a plugin cannot promise that: the pod is then asked about on its own.
+        """
+        parts: list[Hashable] = [frozenset(pod.pending_plugins), pod.gated_by]
+        for name in sorted(self.waits_for(pod)):
+            part = self._hint_sign(name, pod.pod)
+            if part is None:
+                return None
+            parts.append((name, part))
+        return tuple(parts)
+
+    def _hint_sign(self, name: str, pod: Pod) -> Hashable | None:
+        if name == ANYTHING or all(entry.hint is None for entry in self.registered[name]):
+            return ()  # nobody looks at the pod
+        plugin = self._plugins[name]
+        try:
+            sign: Hashable | None = getattr(plugin, "hint_sign", plugin.sign)(pod)
+        except Exception as error:
+            log.error("plugin failed to sign a pod plugin=%s pod=%s error=%s", name, pod.key, error, exc_info=error)
+            return None
+        return sign
+
+
+class HintAsker:
+    """Asks hints about pods; observes how long each takes."""
+
+    def __init__(self, table: HintTable, clock: Clock, metrics: Metrics) -> None:
+        self.table = table
+        self._clock = clock
+        self._metrics = metrics
+
+    def ask(self, pod: QueuedPod, happening: Happening) -> Wake:
+        """What the event means for the pod, whether or not the happening concerns it."""
+        rejected_by = self.table.waits_for(pod)
         if not rejected_by:
             return Wake.AFTER_BACKOFF
         wake = Wake.NO
-        for plugin, hints in self.listeners(happened).items():
+        for plugin, hints in self.table.listeners(happening.event).items():
             if plugin not in rejected_by or (wake is Wake.AFTER_BACKOFF and plugin not in pod.pending_plugins):
                 continue
-            if any(self._hint(plugin, hint, pod, happened, old, new) for hint in hints):
+            if any(self._says_queue(plugin, hint, pod, happening) for hint in hints):
                 if plugin in pod.pending_plugins:
                     return Wake.NOW
                 wake = Wake.AFTER_BACKOFF
@@ -68,20 +113,24 @@ class HintTable:
                     return wake
         return wake
 
-    def _hint(
-        self, plugin: str, hint: HintFunction | None, pod: QueuedPod, happened: ClusterEvent, old: Any, new: Any
-    ) -> bool:
+    def _says_queue(self, plugin: str, hint: HintFunction | None, pod: QueuedPod, happening: Happening) -> bool:
+        """A hint that raises counts as Queue: better tried in vain than forgotten."""
         if hint is None:
             return True
+        event, old, new = happening.event, happening.old, happening.new
+        started_s = self._clock.monotonic()
         try:
-            return hint(pod.pod, old, new) is QueueingHint.QUEUE
+            says_queue = hint(pod.pod, old, new) is QueueingHint.QUEUE
+            result = "Queue" if says_queue else "QueueSkip"
         except Exception as error:
             log.error(
                 "queueing hint raised, trying the pod again plugin=%s event=%s pod=%s error=%s",
                 plugin,
-                happened.label,
+                event.label,
                 pod.key,
                 error,
                 exc_info=error,
             )
-            return True
+            says_queue, result = True, "Error"
+        self._metrics.queueing_hint(plugin, event.label, result, self._clock.monotonic() - started_s)
+        return says_queue

@@ -12,8 +12,10 @@ class QueuedPod:
     __slots__ = (
         "attempts",
         "backoff_until",
+        "blamed",
         "error_count",
         "first_attempt",
+        "flushed_at",
         "gated_by",
         "last_message",
         "pending_plugins",
@@ -26,10 +28,10 @@ class QueuedPod:
 
     def __init__(self, pod_info: PodInfo, now: float) -> None:
         self.pod_info = pod_info
-        #: When the pod last entered the queue: orders pods of equal priority, and backoff counts from it.
+        #: When the pod came, or came back from an attempt: orders pods of equal priority, and backoff counts from it.
         self.timestamp = now
         self.attempts = 0
-        #: When it was first popped; None before.
+        #: When it could first be popped, that is when no PreEnqueue plugin held it back any more; None before.
         self.first_attempt: float | None = None
         #: Rejections so far, and errors in a row since the last of them: the exponents of the backoff.
         self.unschedulable_count = 0
@@ -39,8 +41,11 @@ class QueuedPod:
         self.pending_plugins: set[str] = set()
         #: The PreEnqueue plugin that holds the pod back, or "".
         self.gated_by = ""
-        #: Moved by the flush of pods that sat unschedulable for too long.
+        #: Whether the coming attempt is owed to the flush of pods that waited for too long, and when that was last.
         self.was_flushed = False
+        self.flushed_at = now
+        #: The plugins under which the pod counts in the metric of unschedulable pods.
+        self.blamed: frozenset[str] = frozenset()
         #: Why the last attempt failed, for people.
         self.last_message = ""
 

@@ -5,13 +5,15 @@
         │ PreEnqueue says    ▲ ▲                               │
         │ no                 │ └──backoff over── BACKOFF ◄─────┤ error, or an event came meanwhile
         ▼                    │                      ▲          │
-      GATED ──its update─────┘                      │          │ rejected
-                             │                      │          ▼
+      GATED ──PreEnqueue─────┤                      │          │ rejected
+              says yes       │                      │          ▼
                              └──event, Activate─────┴── UNSCHEDULABLE
 
 Active pods are ordered by the profile's QueueSort; backoff has a queue for rejected pods and one for those that met an
-error; gated and unschedulable pods wait for an event that a plugin which rejected them asked for. A pod that sat
-unschedulable for `flush_after_s` is tried again anyway, in case an event was missed.
+error. When no pod is active the next rejected one is popped before its backoff is over. Gated and unschedulable pods
+wait for an event that a plugin which rejected them asked for; PreEnqueue is asked whenever a pod goes to active or
+backoff from elsewhere. A pod that was parked for more than `flush_after_s` is tried again anyway, in case an event was
+missed.
 
 All methods are synchronous and are called between scheduling cycles; `on_ready` is called when there may be one to pop.
 """
@@ -29,16 +31,23 @@ from kubesched.framework.events import ClusterEvent
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.metrics import Metrics
 from kubesched.scheduler.queue.backoff import BackoffQueue
-from kubesched.scheduler.queue.hints import HintTable, Wake
-from kubesched.scheduler.queue.in_flight import InFlight
+from kubesched.scheduler.queue.hints import HintAsker, HintTable, Wake
+from kubesched.scheduler.queue.in_flight import Happening, InFlight
 from kubesched.scheduler.queue.keyed_heap import KeyedHeap
-from kubesched.scheduler.queue.parked import ParkedPods
+from kubesched.scheduler.queue.parked import Group, ParkedPods
 from kubesched.scheduler.queue.queued_pod import QueuedPod
 from kubesched.state.pod_info import PodInfo
 
 FLUSH_AFTER_S = 5 * 60.0
-#: How often PreEnqueue is asked again about pods that it has held back for longer than that.
-_LOOK_AT_GATES_EVERY_S = 30.0
+#: How often parked pods are looked through for those that waited longer than that.
+FLUSH_EVERY_S = 30.0
+
+# What makes pods enter a queue, besides cluster events: labels of the metric.
+_POD_ADDED = events.UNSCHEDULED_POD_ADD.label
+_POD_UPDATED = ClusterEvent(events.UNSCHEDULED_POD, events.ActionType.UPDATE_OTHER).label
+_ATTEMPT_FAILED = "ScheduleAttemptFailure"
+_BACKOFF_OVER = "BackoffComplete"
+_POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class SchedulingQueue:
@@ -53,38 +62,41 @@ class SchedulingQueue:
         flush_after_s: float = FLUSH_AFTER_S,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._runtimes = dict(runtimes)
         self._clock = clock
         self._metrics = metrics
+        self._initial_backoff_s = initial_backoff_s
+        self._max_backoff_s = max_backoff_s
         self._flush_after_s = flush_after_s
+        #: The `Clock.now()` at which parked pods are looked through next for those that waited for too long.
+        self.next_flush = clock.now() + FLUSH_EVERY_S
         self._on_ready = on_ready
-        self._next_look_at_gates = 0.0
-        self._hints = {name: HintTable(r.plugins.all(), metrics) for name, r in self._runtimes.items()}
-        sort_key = _sort_key(next(iter(self._runtimes.values())))
-        self.active = KeyedHeap(sort_key)
-        self.backoff = BackoffQueue(initial_backoff_s, max_backoff_s, sort_key)
+        self._closed = False
         self.parked = ParkedPods()
-        self.in_flight = InFlight()
+        self.in_flight = InFlight(metrics)
+        self._use(runtimes)
 
     # -- pods in and out
 
     def add(self, pod: Pod) -> None:
         """A new pending pod."""
-        self._enqueue(QueuedPod(PodInfo(pod), self._clock.now()), "UnschedulablePodAdd")
+        self._enqueue(QueuedPod(PodInfo(pod), self._clock.now()), _POD_ADDED)
 
     def pop(self) -> QueuedPod | None:
-        """The next pod to schedule, in flight from now on; None when there is none."""
-        pod = self.active.pop() or self.backoff.rejected.pop()
-        if pod is None:
+        """The next pod to schedule, in flight from now on; None when there is none, or the queue is closed."""
+        if self._closed:
             return None
-        pod.attempts += 1
-        if pod.first_attempt is None:
-            pod.first_attempt = self._clock.now()
-        pod.unschedulable_plugins = set()
-        pod.pending_plugins = set()
-        self.in_flight.start(pod.uid)
-        self._count_pending()
-        return pod
+        pod = self.active.pop()
+        if pod is None:
+            pod = self.backoff.rejected.pop()
+            if pod is None:
+                return None
+            self._metrics.queue_incoming_pods("active", _POPPED_FROM_BACKOFF)
+        return self._take_off(pod)
+
+    def take(self, uid: str) -> QueuedPod | None:
+        """Pop this pod, whatever its turn and wherever it waits."""
+        pod = self.active.remove(uid) or self.backoff.remove(uid) or self.parked.remove(uid)
+        return self._take_off(pod) if pod is not None else None
 
     def done(self, uid: str) -> None:
         """The pod will not come back through `add_rejected`: bound, gone, or waiting for its binding only."""
@@ -101,166 +113,252 @@ class SchedulingQueue:
             pod.error_count = 0
         else:
             pod.error_count += 1
-        pod.timestamp = self._clock.now()
+        pod.timestamp = pod.flushed_at = self._clock.now()
+        pod.was_flushed = False
         self.backoff.start(pod)
         wake = self._wake_for_missed(pod)
         self.in_flight.done(pod.uid)
-        self._settle(pod, wake, "ScheduleAttemptFailure")
+        self._settle(pod, wake, _ATTEMPT_FAILED)
 
     def find(self, uid: str) -> QueuedPod | None:
         """The pod wherever it waits; None when it is in flight or unknown."""
         return self.active.get(uid) or self.backoff.get(uid) or self.parked.get(uid)
 
-    def update(self, old: Pod | None, new: Pod, happened: Iterable[ClusterEvent]) -> None:
+    def update(self, old: Pod, new: Pod, happened: Iterable[ClusterEvent]) -> None:
         """A pending pod changed; `happened` says in which respects (TargetPod events)."""
         uid = new.metadata.uid
         if uid in self.in_flight:
             for event in happened:
-                self.in_flight.note(event, old, new)
-            return
-        pod = self.find(uid)
-        if pod is None:
-            self.add(new)
-            return
-        if uid in self.parked:
-            self._update_parked(pod, old, new, happened)
-            return
-        queue = self.active if uid in self.active else self.backoff
-        queue.remove(uid)
-        pod.pod_info = PodInfo(new)
-        queue.push(pod)
+                self._note(Happening(event, old, new, only=uid))
+        elif uid in self.parked:
+            self._update_parked(uid, old, new, list(happened))
+        elif (pod := self.active.get(uid) or self.backoff.get(uid)) is not None:
+            pod.pod_info = PodInfo(new)
+            queue = self.active if uid in self.active else self.backoff
+            queue.push(pod)
+        else:
+            self._enqueue(QueuedPod(PodInfo(new), self._clock.now()), _POD_UPDATED)
 
     def delete(self, uid: str) -> None:
         """The pod is gone. One in flight is left to its cycle, which finds out by itself."""
-        if not self.active.remove(uid) and not self.backoff.remove(uid):
-            self.parked.remove(uid)
-        self._count_pending()
+        pod = self.active.remove(uid) or self.backoff.remove(uid) or self.parked.remove(uid)
+        if pod is not None:
+            self._blame(pod, frozenset())
+            self._count_pending()
+
+    def close(self) -> None:
+        """Nothing is popped any more."""
+        self._closed = True
 
     # -- what wakes pods
 
-    def move(self, event: ClusterEvent, old: Any = None, new: Any = None, *, but: str = "") -> None:
-        """Something happened that may make parked pods schedulable; the pod with UID `but` is left alone."""
-        self.in_flight.note(event, old, new)
+    def is_of_interest(self, event: ClusterEvent) -> bool:
+        """Whether any plugin of any profile listens to the event."""
+        return event.resource == events.WILDCARD or any(hints.table.listeners(event) for hints in self._hints.values())
+
+    def move(
+        self, event: ClusterEvent, old: Any = None, new: Any = None, *, but: str = "", priority_max: int | None = None
+    ) -> None:
+        """Something happened that may make parked pods schedulable: those of `priority_max` or less, all but one."""
+        happening = Happening(event, old, new, priority_max, but)
+        self._note(happening)
         if not self.parked:
             return
-        for name, hints in self._hints.items():
-            for pod in self.parked.rejected_by(hints.listeners(event)):
-                if pod.pod.spec.scheduler_name != name or pod.uid == but:
-                    continue
-                wake = hints.ask(pod, event, old, new)
-                if wake is not Wake.NO:
-                    self.parked.remove(pod.uid)
-                    self._settle(pod, Wake.NOW if pod.gated_by else wake, event.label)
+        for profile, hints in self._hints.items():
+            for group in self.parked.groups(profile, hints.table.listeners(event)):
+                self._move_group(group, hints, happening)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Plugins want these pods tried now, whatever their backoff; those in flight will be when they come back."""
         for pod in pods:
             uid = pod.metadata.uid
             if uid in self.in_flight:
-                self.in_flight.note(events.FORCE_ACTIVATE, None, pod)
-            elif queued := self.parked.remove(uid) or self.backoff.remove(uid):
+                self._note(Happening(events.FORCE_ACTIVATE, None, pod, only=uid))
+            elif queued := self.parked.remove(uid):
                 self._enqueue(queued, events.FORCE_ACTIVATE.label)
+            elif queued := self.backoff.remove(uid):
+                self._enter_active(queued, events.FORCE_ACTIVATE.label)
 
     def flush(self) -> None:
-        """Move on whatever time alone moves: ended backoffs, and pods parked for too long."""
+        """Move on whatever time alone moves: ended backoffs, and pods parked for too long. Cheap when nothing is due."""
         now = self._clock.now()
         for pod in self.backoff.pop_over(now):
-            self._enqueue(pod, "BackoffComplete")
-        asks_gates = now >= self._next_look_at_gates
-        if asks_gates:
-            self._next_look_at_gates = now + _LOOK_AT_GATES_EVERY_S
-        for pod in self.parked:
-            if now - pod.timestamp <= self._flush_after_s:
-                continue
-            if not pod.gated_by:
-                self.parked.remove(pod.uid)
-                pod.was_flushed = True
-                self._settle(pod, Wake.AFTER_BACKOFF, events.UNSCHEDULABLE_TIMEOUT.label)
-            elif asks_gates:
-                self.parked.remove(pod.uid)
-                self._enqueue(pod, events.UNSCHEDULABLE_TIMEOUT.label)
+            self._enter_active(pod, _BACKOFF_OVER)
+        if now >= self.next_flush:
+            self.next_flush = now + FLUSH_EVERY_S
+            self._flush_parked(now)
 
-    def next_backoff_expiry(self) -> float | None:
-        """The `Clock.now()` at which `flush` has something to do for backoff."""
-        return self.backoff.next_expiry()
+    def next_due(self) -> float:
+        """The `Clock.now()` at which `flush` has something to do next."""
+        expiry = self.backoff.next_expiry()
+        return self.next_flush if expiry is None else min(expiry, self.next_flush)
+
+    # -- plugins
+
+    def table(self, profile: str) -> HintTable:
+        """Who in the profile listens to what."""
+        return self._hints[profile].table
 
     def resources(self) -> set[str]:
         """Kinds of objects that some plugin of some profile listens to."""
-        return set().union(*(hints.resources() for hints in self._hints.values()))
+        return set().union(*(hints.table.resources() for hints in self._hints.values()))
 
     def adopt(self, runtimes: Mapping[str, Runtime]) -> None:
-        """Go on with other plugins (a reload): every pod stays, in the new order."""
-        self._runtimes = dict(runtimes)
-        self._hints = {name: HintTable(r.plugins.all(), self._metrics) for name, r in self._runtimes.items()}
-        sort_key = _sort_key(next(iter(self._runtimes.values())))
-        pods = list(self.active)
-        self.active = KeyedHeap(sort_key)
-        for pod in pods:
+        """Go on with other plugins (a reload). Every pod stays; parked ones are tried again, by the new rules."""
+        active, backoff = self.active, self.backoff
+        self._use(runtimes)
+        for pod in active:
             self.active.push(pod)
+        for pod in backoff:
+            self.backoff.push(pod)
+        for pod in self.parked:
+            self.parked.remove(pod.uid)
+            self._settle(pod, Wake.AFTER_BACKOFF, events.ALL_EVENTS.label)
 
     # -- helpers
 
-    def _update_parked(self, pod: QueuedPod, old: Pod | None, new: Pod, happened: Iterable[ClusterEvent]) -> None:
-        uid = new.metadata.uid
-        self.parked.remove(uid)
-        pod.pod_info = PodInfo(new)
-        if pod.gated_by:
-            self._enqueue(pod, "UnschedulablePodUpdate")
+    def _use(self, runtimes: Mapping[str, Runtime]) -> None:
+        self._runtimes = dict(runtimes)
+        self._hints = {
+            name: HintAsker(HintTable(runtime.plugins.all()), self._clock, self._metrics)
+            for name, runtime in self._runtimes.items()
+        }
+        sort_key = _sort_key(next(iter(self._runtimes.values())))
+        self.active = KeyedHeap(sort_key)
+        self.backoff = BackoffQueue(self._initial_backoff_s, self._max_backoff_s, sort_key)
+
+    def _take_off(self, pod: QueuedPod) -> QueuedPod:
+        pod.attempts += 1
+        if pod.first_attempt is None:
+            pod.first_attempt = self._clock.now()
+        pod.unschedulable_plugins = set()
+        pod.pending_plugins = set()
+        pod.gated_by = ""
+        self._blame(pod, frozenset())
+        self.in_flight.start(pod.uid)
+        self._count_pending()
+        return pod
+
+    def _note(self, happening: Happening) -> None:
+        if self.in_flight and self.is_of_interest(happening.event):
+            self.in_flight.note(happening)
+
+    def _move_group(self, group: Group, hints: HintAsker, happening: Happening) -> None:
+        concerned = [pod for pod in group.pods.values() if happening.concerns(pod)]
+        if not concerned:
             return
+        wake = hints.ask(concerned[0], happening)
+        if wake is Wake.NO:
+            return
+        for pod in concerned:
+            self.parked.remove(pod.uid)
+            self._settle(pod, wake, happening.event.label)
+
+    def _update_parked(self, uid: str, old: Pod, new: Pod, happened: list[ClusterEvent]) -> None:
+        pod = self.parked.remove(uid)
+        assert pod is not None
+        pod.pod_info = PodInfo(new)
         hints = self._hints[new.spec.scheduler_name]
+        if pod.gated_by:
+            # Asking PreEnqueue costs no more than a hint, and depends on nobody having registered the right events.
+            heard = [event for event in happened if pod.gated_by in hints.table.listeners(event)]
+            self._settle(pod, Wake.AFTER_BACKOFF, (heard or happened)[0].label)
+            return
         for event in happened:
-            wake = hints.ask(pod, event, old, new)
+            wake = hints.ask(pod, Happening(event, old, new, only=uid))
             if wake is not Wake.NO:
                 self._settle(pod, wake, event.label)
                 return
-        self.parked.push(pod)
+        self._park(pod)
 
     def _wake_for_missed(self, pod: QueuedPod) -> Wake:
         if not pod.rejected_by:
             return Wake.AFTER_BACKOFF
         hints = self._hints[pod.pod.spec.scheduler_name]
         wake = Wake.NO
-        for seen in self.in_flight.since_popped(pod.uid):
-            if seen.event == events.FORCE_ACTIVATE:
-                if seen.new.metadata.uid == pod.uid:
-                    return Wake.NOW
+        for happening in self.in_flight.since_popped(pod.uid):
+            if not happening.concerns(pod):
                 continue
-            if seen.event.resource == events.TARGET_POD and seen.new.metadata.uid != pod.uid:
-                continue
-            said = hints.ask(pod, seen.event, seen.old, seen.new)
-            if said is Wake.NOW:
+            is_wildcard = happening.event.resource == events.WILDCARD
+            said = Wake.AFTER_BACKOFF if is_wildcard else hints.ask(pod, happening)
+            if said is Wake.NOW or (said is Wake.AFTER_BACKOFF and not pod.pending_plugins):
                 return said
             if said is Wake.AFTER_BACKOFF:
                 wake = said
         return wake
 
+    def _flush_parked(self, now: float) -> None:
+        for pod in self.parked:
+            if now - pod.flushed_at > self._flush_after_s:
+                self.parked.remove(pod.uid)
+                pod.flushed_at = now
+                pod.was_flushed = True
+                self._settle(pod, Wake.AFTER_BACKOFF, events.UNSCHEDULABLE_TIMEOUT.label)
+
     def _settle(self, pod: QueuedPod, wake: Wake, why: str) -> None:
+        """Put a pod that is nowhere where it belongs."""
         if wake is Wake.NO:
-            self.parked.push(pod)
+            self._park(pod)
             self._metrics.queue_incoming_pods("unschedulable", why)
             self._count_pending()
         elif wake is Wake.AFTER_BACKOFF and not self.backoff.is_over(pod, self._clock.now()):
-            self.backoff.push(pod)
-            self._metrics.queue_incoming_pods("backoff", why)
-            self._count_pending()
-            self._on_ready()
+            if self._passes_pre_enqueue(pod, why):
+                self._enter_backoff(pod, why)
         else:
             self._enqueue(pod, why)
 
     def _enqueue(self, pod: QueuedPod, why: str) -> None:
         """Into the active queue, unless a PreEnqueue plugin holds the pod back."""
+        if self._passes_pre_enqueue(pod, why):
+            self._enter_active(pod, why)
+
+    def _passes_pre_enqueue(self, pod: QueuedPod, why: str) -> bool:
+        """False when a plugin holds the pod back; it is parked then."""
         status = self._runtimes[pod.pod.spec.scheduler_name].pre_enqueue(pod.pod)
-        if status is not None:
-            pod.gated_by = status.plugin
-            pod.last_message = status.message
-            self.parked.push(pod)
-            self._metrics.queue_incoming_pods("gated", why)
-        else:
+        was_gated = bool(pod.gated_by)
+        if status is None:
             pod.gated_by = ""
-            self.active.push(pod)
-            self._metrics.queue_incoming_pods("active", why)
-            self._on_ready()
+            return True
+        pod.gated_by = status.plugin
+        pod.last_message = status.message
+        pod.was_flushed = False
+        self._park(pod)
+        if not was_gated:
+            self._metrics.queue_incoming_pods("unschedulable", why)
         self._count_pending()
+        return False
+
+    def _park(self, pod: QueuedPod) -> None:
+        table = self._hints[pod.pod.spec.scheduler_name].table
+        self.parked.push(pod, table.common_ground(pod), table.waits_for(pod))
+        self._blame(pod, frozenset(pod.rejected_by | {pod.gated_by} if pod.gated_by else pod.rejected_by))
+
+    def _enter_backoff(self, pod: QueuedPod, why: str) -> None:
+        self.backoff.push(pod)
+        self._blame(pod, frozenset(pod.rejected_by))
+        self._metrics.queue_incoming_pods("backoff", why)
+        self._count_pending()
+        self._on_ready()
+
+    def _enter_active(self, pod: QueuedPod, why: str) -> None:
+        if pod.first_attempt is None:
+            pod.first_attempt = self._clock.now()
+        self.active.push(pod)
+        self._blame(pod, frozenset(pod.rejected_by))
+        self._metrics.queue_incoming_pods("active", why)
+        self._count_pending()
+        self._on_ready()
+
+    def _blame(self, pod: QueuedPod, plugins: frozenset[str]) -> None:
+        """Keep the metric of unschedulable pods: each counts with every plugin that its last attempt was rejected by."""
+        if plugins == pod.blamed:
+            return
+        profile = pod.pod.spec.scheduler_name
+        for plugin in pod.blamed - plugins:
+            self._metrics.unschedulable_pods(plugin, profile).dec()
+        for plugin in plugins - pod.blamed:
+            self._metrics.unschedulable_pods(plugin, profile).inc()
+        pod.blamed = plugins
 
     def _count_pending(self) -> None:
         pending = self._metrics.pending_pods
