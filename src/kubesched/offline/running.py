@@ -11,8 +11,9 @@ comes); here such a pod is left alone after a few tries during which nothing was
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from kubesched.api import kinds
 from kubesched.api.core import Pod
 from kubesched.clock import ManualClock
 from kubesched.offline.outcomes import Outcome, Result, Run
@@ -161,12 +162,9 @@ class Driver:
         return self._was_tried(queued) and self._tried[queued.uid].number >= _TRIES_MAX
 
     def _leave_alone(self, queued: QueuedPod) -> None:
-        """Back to where it would be had nothing woken it."""
-        queue = self._scheduler.queue
-        queue.done(queued.uid)
+        """Back, as after an error: should the cluster change yet, it gets its turn when its backoff is over."""
         queued.attempts -= 1
-        queued.unschedulable_plugins = self._tried[queued.uid].rejected_by
-        queue.parked.push(queued)
+        self._scheduler.queue.add_rejected(queued)
 
     # -- what came of it
 
@@ -197,12 +195,15 @@ class Driver:
         queued = self._scheduler.queue.find(uid)
         if queued is None:
             return Outcome(pod.key, Result.ERROR, message="the pod is not queued any more", attempts=0)
-        if queued.gated_by:
-            result = Result.GATED
-        else:
-            result = Result.UNSCHEDULABLE if queued.rejected_by else Result.ERROR
+        result = Result.GATED if queued.gated_by else self._failure(queued.pod)
         victims = tuple(self._victims.pop(pod.key, ()))
         return Outcome(pod.key, result, message=queued.last_message, attempts=queued.attempts, victims=victims)
+
+    def _failure(self, pod: Pod) -> Result:
+        live = self._world.get(kinds.POD, pod.name, pod.namespace)
+        condition = live.condition("PodScheduled") if live is not None else None
+        is_error = condition is not None and condition.reason == "SchedulerError"
+        return Result.ERROR if is_error else Result.UNSCHEDULABLE
 
 
 @dataclass(slots=True)
@@ -211,7 +212,6 @@ class _Tries:
 
     revision: int = -1
     number: int = 0
-    rejected_by: set[str] = field(default_factory=set)
 
     def count(self, revision: int) -> None:
         self.number = self.number + 1 if revision == self.revision else 1

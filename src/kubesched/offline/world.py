@@ -32,6 +32,8 @@ class World:
         self._clock = clock
         self._objects: dict[Key, Any] = {}
         self._version = 0
+        #: Grows with whatever may matter to other pods: bindings, deletions, volumes; not with statuses.
+        self.revision = 0
         self.events: list[EventRecord] = []
         #: Hears of every change; the scheduler's `deliver`.
         self.on_change: Callable[[Iterable[Change]], None] = lambda _changes: None
@@ -58,6 +60,7 @@ class World:
         return stored
 
     def remove(self, obj: Object) -> None:
+        self.revision += 1
         kind = kinds.of(obj)
         if self._objects.pop((kind.kind, obj.metadata.namespace, obj.metadata.name), None) is not None:
             self.on_change([Delete(kind, obj)])
@@ -76,6 +79,7 @@ class World:
         status = replace(
             _with_condition(stored, scheduled).status, phase="Running", start_time=now, nominated_node_name=""
         )
+        self.revision += 1
         self.put(replace(stored, spec=replace(stored.spec, node_name=node_name), status=status))
         self.on_bound(stored, node_name)
 
@@ -106,6 +110,7 @@ class World:
     async def update_volume(self, volume: PersistentVolume, *, claim: PersistentVolumeClaim) -> PersistentVolume:
         """As the volume controller goes on from there, the claim is bound to the volume as well."""
         self._check_version(volume)
+        self.revision += 1
         bound, bound_claim = volumes.bound(volume, self._live(claim) or claim)
         stored: PersistentVolume = self.put(bound)
         self.put(bound_claim)
@@ -114,6 +119,7 @@ class World:
     async def update_claim(self, claim: PersistentVolumeClaim, *, selected_node: str) -> PersistentVolumeClaim:
         """As a provisioner goes on from there, a volume is made for the node and the claim bound to it."""
         self._check_version(claim)
+        self.revision += 1
         selected: PersistentVolumeClaim = self.put(volumes.with_selected_node(claim, selected_node))
         storage_class = self.get(kinds.STORAGE_CLASS, claim.spec.storage_class_name or "")
         node = self.get(kinds.NODE, selected_node)

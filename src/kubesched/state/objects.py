@@ -43,11 +43,6 @@ class ObjectIndex:
     def version(self, *kinds: str) -> int:
         return sum(self._versions.get(kind, 0) for kind in kinds)
 
-    @property
-    def total_version(self) -> int:
-        """Grows with every change of any kind."""
-        return sum(self._versions.values())
-
     def keys(self, kind: str) -> Iterable[ObjectKey]:
         return self._kinds.get(kind, {}).keys()
 
