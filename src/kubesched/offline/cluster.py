@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from kubesched.api import kinds
 from kubesched.api.core import Node, Pod
@@ -38,7 +38,7 @@ from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_info import PodInfo
 
 #: Manifest (dict, YAML or JSON text, path), a decoded pod, or the name of a pending pod ("name", "namespace/name").
-PodInput = Mapping[str, Any] | str | os.PathLike[str] | Pod
+PodInput: TypeAlias = "Input | Pod"
 
 
 class Cluster:
