@@ -17,7 +17,7 @@ from kubesched.api.core import Pod
 from kubesched.state.affinity_terms import AffinityTerm, AffinityTerms
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable
-from kubesched.state.pod_counts import PlacedTerm, PodCounts, PodMatch, TermKind
+from kubesched.state.pod_counts import PlacedTerm, PodCounts, PodMatch, Tally, TermKind
 from kubesched.state.pod_info import PodInfo
 
 FITS, REPELLED, UNWANTED, PARTNERLESS = 0, 1, 2, 3
@@ -50,15 +50,15 @@ class RequiredCounts:
         self.repelling: Domains = {}
         for placed in about:
             if placed.kind is TermKind.REPELS:
-                add(self.repelling, placed.term.topology_key, table, counts.tally_of(placed).counts)
+                add(self.repelling, placed.term.topology_key, table, counts.tally_of(placed))
         self.wanted: Domains = {}
         if new.terms.required:
-            pods = table.pods_matching(all_of(new.terms.required))
+            tally = counts.tally(all_of(new.terms.required))
             for key in keys_of(new.terms.required):
-                add(self.wanted, key, table, pods)
+                add(self.wanted, key, table, tally)
         self.unwanted: Domains = {}
         for term in new.terms.required_anti:
-            add(self.unwanted, term.topology_key, table, table.pods_matching(all_of((term,))))
+            add(self.unwanted, term.topology_key, table, counts.tally(all_of((term,))))
 
     @property
     def repels(self) -> bool:
@@ -130,24 +130,20 @@ class PreferredCounts:
         hard_affinity_weight: int,
     ) -> None:
         counts = table.pod_counts
-        sums: dict[str, list[tuple[Ints, int]]] = {}
+        weighted: list[tuple[str, Tally, int]] = []
         for listed, sign in ((terms.preferred, 1), (terms.preferred_anti, -1)):
-            for term in listed:
-                pods = table.pods_matching(all_of((term,)))
-                sums.setdefault(term.topology_key, []).append((pods, sign * term.weight))
+            weighted += [(term.topology_key, counts.tally(all_of((term,))), sign * term.weight) for term in listed]
         for placed in about:
             if placed.kind is TermKind.PREFERS:
-                weight = placed.term.weight
+                weighted.append((placed.term.topology_key, counts.tally_of(placed), placed.term.weight))
             elif placed.kind is TermKind.NEEDS and hard_affinity_weight:
                 weight = placed.term.weight * hard_affinity_weight
-            else:
-                continue
-            sums.setdefault(placed.term.topology_key, []).append((counts.tally_of(placed).counts, weight))
+                weighted.append((placed.term.topology_key, counts.tally_of(placed), weight))
         self.weights: Domains = {}
-        for key, parts in sums.items():
-            weights = _per_domain(table, key, _weighted(parts))
-            if weights.any() or any(_per_domain(table, key, pods).any() for pods, _ in parts):
-                self.weights[key] = weights
+        for key, tally, weight in weighted:
+            pods = tally.per_domain(table.domains(key))
+            if pods.any():
+                self.weights[key] = self.weights[key] + pods * weight if key in self.weights else pods * weight
 
     def raw(self, nodes: NodeSet) -> Ints:
         raw: Ints | None = None
@@ -171,27 +167,10 @@ def keys_of(terms: Sequence[AffinityTerm]) -> list[str]:
     return list(dict.fromkeys(term.topology_key for term in terms))
 
 
-def add(domains: Domains, key: str, table: NodeTable, pods: Ints) -> None:
-    """Add pods per row to what is known per domain of the key."""
-    each = _per_domain(table, key, pods)
-    domains[key] = domains[key] + each if key in domains else each
-
-
-def _per_domain(table: NodeTable, key: str, pods: Ints) -> Ints:
-    column = table.label_column(key)
-    size = len(column.values)
-    codes = column.codes[: table.row_count].astype(np.intp)
-    codes[codes < 0] = size
-    sums = np.bincount(codes, weights=pods[: table.row_count], minlength=size + 1).astype(np.int64)
-    sums[-1] = 0
-    return sums
-
-
-def _weighted(parts: list[tuple[Ints, int]]) -> Ints:
-    total = parts[0][0] * parts[0][1]
-    for pods, weight in parts[1:]:
-        total += pods * weight
-    return total
+def add(domains: Domains, key: str, table: NodeTable, tally: Tally) -> None:
+    """Add the pods of a tally to what is known per domain of the key."""
+    pods = tally.per_domain(table.domains(key))
+    domains[key] = domains[key] + pods if key in domains else pods
 
 
 def _change(domains: Domains, key: str, table: NodeTable, node: NodeInfo, by: int) -> None:

@@ -131,7 +131,7 @@ class PodTopologySpread(Plugin):
         # With the system's defaults, nodes without a zone are still spread over by host.
         needs_all_labels = bool(pod.spec.topology_spread_constraints) or not self._is_system
         layout = self._layout(before, pod, constraints, needs_all_labels=needs_all_labels)
-        counts = SoftCounts(self._table, pod, layout, nodes, counts_unlabelled=not needs_all_labels)
+        counts = SoftCounts(self._table, pod, layout, nodes)
         state.write(SCORE_STATE_KEY, counts)
         return None
 
@@ -175,7 +175,8 @@ class PodTopologySpread(Plugin):
                 unmet.append(facts | {"missingLabel": constraint.topology_key})
             elif counts.verdicts(index)[values.find(value)] == SKEWED:
                 pods = counts.pods(index)
-                present = counts.layout.bins[index].present.tolist()
+                present = np.unique(counts.layout.places[index].counted.of_row).tolist()
+                present = [code for code in present if code < len(pods) - 1]
                 shown = sorted(present, key=lambda code: (pods[code], values.values[code]))[:_DOMAINS_SHOWN]
                 unmet.append(
                     facts
@@ -214,6 +215,17 @@ class PodTopologySpread(Plugin):
                 for kind in spread.SIBLING_KINDS
             ]
         return registered
+
+    def hint_sign(self, pod: Pod) -> Hashable:
+        """All that may decide on constraints: which default ones the pod has may change while it waits."""
+        metadata, spec = pod.metadata, pod.spec
+        return (
+            metadata.namespace,
+            sorted_items(metadata.labels),
+            encoded((metadata.controller, spec.topology_spread_constraints, spec.affinity)),
+            sorted_items(spec.node_selector),
+            spec.tolerations,
+        )
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
         """A pod that counts came, went, or began or ceased to count; or the waiting pod itself changed."""

@@ -24,6 +24,7 @@ from kubesched.plugins import node_affinity
 from kubesched.plugins.pod_topology_spread_constraints import HOSTNAME, Constraint
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Bools, Ints, NodeSet, NodeTable
+from kubesched.state.pod_counts import Domains
 from kubesched.state.pod_info import PodInfo
 
 #: Raw score of a node that takes no part in the scoring because it lacks a topology label.
@@ -33,32 +34,37 @@ FITS, SKEWED, UNLABELLED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
-    """One constraint's nodes by domain.
+class Places:
+    """One constraint's nodes by domain."""
 
-    `bins[row]` is the domain in which the pods of the node count, or the last entry's index if the node takes no part.
-    """
-
-    bins: NDArray[np.intp]
-    #: The domains in which some node takes part.
-    present: NDArray[np.intp]
-    size: int
+    #: Where the pods of each node count: nowhere if the constraint leaves the node out.
+    counted: Domains
+    #: Where each node is, left out or not. Nodes without the label are nowhere, or where the label is empty.
+    located: Domains
+    #: The domains in which some node counts; None for all.
+    present: NDArray[np.intp] | None
+    domain_count: int
+    #: In how many different domains (or nowhere) the nodes are.
+    located_count: int
+    #: Some node lacks the label.
+    has_unlabelled: bool
 
     def pods(self, table: NodeTable, constraint: Constraint, namespace: str) -> Ints:
         """The counted pods per domain; 0 for the last entry."""
-        counted = constraint.counted(namespace)
-        if counted is None:
-            return np.zeros(self.size + 1, dtype=np.int64)
-        weights = table.pods_matching(counted)[: len(self.bins)]
-        pods = np.bincount(self.bins, weights=weights, minlength=self.size + 1).astype(np.int64)
-        pods[-1] = 0
-        return pods
+        match = constraint.counted(namespace)
+        if match is None:
+            return np.zeros(self.counted.size + 1, dtype=np.int64)
+        return table.pod_counts.tally(match).per_domain(self.counted)
+
+    def lowest(self, pods: Ints) -> int:
+        """The fewest pods in a domain in which some node counts; there must be one."""
+        return int(pods[:-1].min() if self.present is None else pods.take(self.present).min())
 
 
 class Layout:
     """The bins of several constraints together: a node takes part only if it has all their topology labels."""
 
-    __slots__ = ("_label_keys", "_version", "bins", "constraints", "has_all", "labelled", "pod")
+    __slots__ = ("_label_keys", "_version", "all_have_all", "constraints", "has_all", "places", "pod")
 
     def __init__(
         self,
@@ -79,22 +85,33 @@ class Layout:
         if needs_all_labels:
             for each in codes:
                 self.has_all &= each >= 0
-        self.bins: list[Bins] = []
-        #: Per constraint the domain of each node, whether or not it takes part.
-        self.labelled: list[NDArray[np.intp]] = []
+        self.all_have_all = bool(self.has_all.all())
         included: dict[tuple[bool, bool], Bools] = {}
+        self.places: list[Places] = []
         for constraint, column, each in zip(constraints, columns, codes, strict=True):
             policies = (constraint.honors_affinity, constraint.honors_taints)
             if policies not in included:
                 included[policies] = self.has_all & _included(pod, nodes, *policies, comparison_operators)
-            size = len(column.values)
-            # Unlabelled nodes are in the domain of the empty value, if there is such a value.
+            located, counted = table.domains(constraint.topology_key), None
+            size = located.size
+            unlabelled = each < 0
             empty = column.values.find("")
-            labelled = np.where(each >= 0, each, empty if empty >= 0 else size).astype(np.intp)
-            bins = np.where(included[policies], labelled, size).astype(np.intp)
-            present = np.flatnonzero(np.bincount(bins, minlength=size + 1)[:-1])
-            self.labelled.append(labelled)
-            self.bins.append(Bins(bins, present, size))
+            if empty >= 0 and unlabelled.any():
+                located = Domains(np.where(unlabelled, empty, each).astype(np.intp), size)
+            counted = located
+            if not included[policies].all():
+                counted = Domains(np.where(included[policies], located.of_row, size), size)
+            occupied = np.bincount(counted.of_row, minlength=size + 1)[:-1] > 0
+            self.places.append(
+                Places(
+                    counted=counted,
+                    located=located,
+                    present=None if size and occupied.all() else np.flatnonzero(occupied),
+                    domain_count=int(np.count_nonzero(occupied)),
+                    located_count=int(np.count_nonzero(np.bincount(located.of_row))),
+                    has_unlabelled=bool(unlabelled.any()),
+                )
+            )
         self._label_keys = tuple({constraint.topology_key for constraint in constraints} | _label_keys(pod))
         self._version = self._version_now(table)
 
@@ -116,8 +133,8 @@ class HardCounts:
     def __init__(self, table: NodeTable, pod: Pod, layout: Layout) -> None:
         self.layout = layout
         self._base: list[Ints] = [
-            bins.pods(table, constraint, pod.metadata.namespace)
-            for constraint, bins in zip(layout.constraints, layout.bins, strict=True)
+            places.pods(table, constraint, pod.metadata.namespace)
+            for constraint, places in zip(layout.constraints, layout.places, strict=True)
         ]
         self._deltas: dict[tuple[int, int], int] = {}
         self._verdicts: dict[int, NDArray[np.int32]] = {}
@@ -148,10 +165,10 @@ class HardCounts:
 
     def lowest(self, index: int) -> int:
         """The global minimum: 0 while there are fewer domains than the constraint asks for."""
-        present = self.layout.bins[index].present
-        if len(present) < max(self.layout.constraints[index].min_domains, 1):
+        places = self.layout.places[index]
+        if places.domain_count < max(self.layout.constraints[index].min_domains, 1):
             return 0
-        return int(self.pods(index).take(present).min())
+        return places.lowest(self.pods(index))
 
     def verdicts(self, index: int) -> NDArray[np.int32]:
         """FITS or SKEWED by domain, UNLABELLED last."""
@@ -168,28 +185,26 @@ class SoftCounts:
 
     __slots__ = ("_tables", "_weights", "layout", "namespace")
 
-    def __init__(
-        self, table: NodeTable, pod: Pod, layout: Layout, feasible: NodeSet, *, counts_unlabelled: bool
-    ) -> None:
+    def __init__(self, table: NodeTable, pod: Pod, layout: Layout, feasible: NodeSet) -> None:
         self.layout = layout
         self.namespace = pod.metadata.namespace
-        scored = layout.has_all[feasible.index]
-        ignores_some = not scored.all()
+        scored = None if layout.all_have_all else layout.has_all[feasible.index]
+        everywhere = scored is None and len(feasible) == len(layout.has_all)
         self._weights: list[float] = []
         self._tables: list[NDArray[np.float64] | None] = []
-        for constraint, bins, labelled in zip(layout.constraints, layout.bins, layout.labelled, strict=True):
+        for constraint, places in zip(layout.constraints, layout.places, strict=True):
             if constraint.topology_key == HOSTNAME:
-                weight = topology_weight(int(np.count_nonzero(scored)) if ignores_some else len(feasible))
+                weight = topology_weight(len(feasible) if scored is None else int(np.count_nonzero(scored)))
                 self._tables.append(None)
             else:
-                domains = labelled[feasible.index]
-                if ignores_some:
-                    domains = domains[scored]
-                occupied = np.bincount(domains, minlength=bins.size + 1)
-                if not counts_unlabelled:
-                    occupied = occupied[:-1]
-                weight = topology_weight(int(np.count_nonzero(occupied)))
-                pods = bins.pods(table, constraint, self.namespace)
+                if everywhere:
+                    count = places.located_count
+                else:
+                    domains = places.located.of_row[feasible.index]
+                    occupied = np.bincount(domains if scored is None else domains[scored])
+                    count = int(np.count_nonzero(occupied))
+                weight = topology_weight(count)
+                pods = places.pods(table, constraint, self.namespace)
                 scores = pods.astype(np.float64) * weight + float(constraint.max_skew - 1)
                 scores[-1] = 0.0
                 self._tables.append(scores)
@@ -197,27 +212,33 @@ class SoftCounts:
 
     def raw(self, nodes: NodeSet) -> Ints:
         """The score of each node: more pods, more score. IGNORED where the node takes no part."""
-        total = np.zeros(len(nodes))
-        for constraint, scores, weight in zip(self.layout.constraints, self._tables, self._weights, strict=True):
+        total: NDArray[np.float64] | None = None
+        for index, constraint in enumerate(self.layout.constraints):
+            scores = self._tables[index]
             codes = nodes.table.label_column(constraint.topology_key).codes[nodes.index]
-            if scores is not None:
-                total += scores.take(codes)
-                continue
-            counted = constraint.counted(self.namespace)
-            each = np.zeros(len(nodes)) if counted is None else nodes.table.pods_matching(counted)[nodes.index] * weight
-            each += float(constraint.max_skew - 1)
-            each[codes < 0] = 0.0
-            total += each
+            if scores is None:
+                each = self._by_host(nodes, constraint, self._weights[index])
+                if self.layout.places[index].has_unlabelled:
+                    each[codes < 0] = 0.0
+            else:
+                each = scores.take(codes)
+            total = each if total is None else total + each
+        assert total is not None, "without constraints there is nothing to score"
         raw = rounded(total)
-        missing = self._lacks_label(nodes)
-        if missing is not None:
-            raw[missing] = IGNORED
+        if not self.layout.all_have_all:
+            raw[self._lacks_label(nodes)] = IGNORED
         return raw
 
-    def _lacks_label(self, nodes: NodeSet) -> Bools | None:
-        """Where nodes are ignored; None for nowhere."""
-        if self.layout.has_all.all():
-            return None
+    def _by_host(self, nodes: NodeSet, constraint: Constraint, weight: float) -> NDArray[np.float64]:
+        """Where a node is its own domain, its own pods decide, whichever nodes take part."""
+        match = constraint.counted(self.namespace)
+        offset = float(constraint.max_skew - 1)
+        if match is None:
+            return np.full(len(nodes), offset)
+        scores: NDArray[np.float64] = nodes.table.pods_matching(match)[nodes.index] * weight
+        return scores + offset if offset else scores
+
+    def _lacks_label(self, nodes: NodeSet) -> Bools:
         missing = np.zeros(len(nodes), dtype=np.bool_)
         for constraint in self.layout.constraints:
             missing |= nodes.table.label_column(constraint.topology_key).codes[nodes.index] < 0

@@ -60,6 +60,7 @@ class HypotheticalTable(NodeTable):
         self.membership_version = self.taints_version = 0
         self.taint_sets, self.images, self.images_version = parent.taint_sets, parent.images, 0
         self._labels: dict[str, LabelColumn] = {}
+        self._domains = {}
         self._image_rows = {}
 
         self._allocatable = {name: column[rows] for name, column in parent._allocatable.items()}

@@ -21,7 +21,7 @@ from kubesched.state.interning import Interner
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.objects import ObjectIndex
-from kubesched.state.pod_counts import PodCounts, PodMatch
+from kubesched.state.pod_counts import Domains, PodCounts, PodMatch
 from kubesched.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class NodeTable:
         self._requested: dict[str, Ints] = {}
         self._zeros: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
         self._labels: dict[str, LabelColumn] = {}
+        self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._image_rows: dict[str, tuple[int, int, NDArray[np.intp]]] = {}
         self._port_users: dict[tuple[str, int], dict[str, NodeInfo]] = {}
         #: Counts of pods by selector. A hypothetical table has none: PreFilter's data follows what is tried there.
@@ -172,6 +173,18 @@ class NodeTable:
         if column is None:
             column = self._labels[key] = self._make_label_column(key)
         return column
+
+    def domains(self, topology_key: str) -> Domains:
+        """The nodes by the values of a label: the codes of its column are the domains. The same object until some node
+        changes the label."""
+        column = self.label_column(topology_key)
+        stamp = (self.membership_version, column.version, len(column.values))
+        known = self._domains.get(topology_key)
+        if known is None or known[0] != stamp:
+            of_row = column.codes[: self.row_count].astype(np.intp)
+            of_row[of_row < 0] = len(column.values)
+            known = self._domains[topology_key] = stamp, Domains(of_row, len(column.values))
+        return known[1]
 
     def image_rows(self, name: str) -> NDArray[np.intp]:
         """The rows of the nodes that have the image."""
@@ -235,6 +248,7 @@ class NodeTable:
         if not info.pods:
             del self.by_name[name]
         self.membership_version += 1
+        self.pod_counts.close_row()
         self.journal.note(last, aspects.ALL)
         return old
 

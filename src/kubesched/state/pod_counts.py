@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, NamespaceScope, affinity_terms, has_terms
 
@@ -35,6 +36,9 @@ ClassKey: TypeAlias = tuple[str, bytes, bool, bytes]
 #: Bounds on the memory: array cells over all tallies, and tallies in any case.
 _CELLS_MAX = 16_000_000
 _TALLIES_MIN = 64
+
+#: Topologies over which a tally keeps its sums.
+_TOPOLOGIES_MAX = 8
 
 #: Remembered answers of `terms_about`.
 _REMEMBERED_MAX = 4096
@@ -81,22 +85,66 @@ class PodClass:
         self.tallies: list[Tally] = []
 
 
+class Domains:
+    """The rows of the node table by some topology: `of_row[row]` is the domain in which the pods of the node count.
+
+    Domains are numbered from 0; number `size` stands for none. Never changed: other domains are another object.
+    """
+
+    __slots__ = ("of_row", "size")
+
+    def __init__(self, of_row: NDArray[np.intp], size: int) -> None:
+        self.of_row = of_row
+        self.size = size
+
+
 class Tally:
     """`counts[row]`: pods of certain classes on each node. Entries from the table's `row_count` on mean nothing."""
 
-    __slots__ = ("classes", "counts")
+    __slots__ = ("_sums", "classes", "counts")
 
     def __init__(self, capacity: int) -> None:
         self.counts: Ints = np.zeros(capacity, dtype=np.int64)
         self.classes: dict[PodClass, None] = {}
+        #: Sums per domain, followed from the first time they are asked for; for the topologies asked for last.
+        self._sums: dict[Domains, Ints] = {}
+
+    def per_domain(self, domains: Domains) -> Ints:
+        """The pods in each domain, and 0 as last entry. The array is the caller's."""
+        sums = self._sums.get(domains)
+        if sums is None:
+            if len(self._sums) >= _TOPOLOGIES_MAX:
+                del self._sums[next(iter(self._sums))]
+            counts = self.counts[: len(domains.of_row)]
+            sums = np.bincount(domains.of_row, weights=counts, minlength=domains.size + 1).astype(np.int64)
+            self._sums[domains] = sums
+        sums = sums.copy()
+        sums[-1] = 0
+        return sums
+
+    def change(self, row: int, by: int) -> None:
+        self.counts[row] += by
+        for domains, sums in self._sums.items():
+            if row < len(domains.of_row):
+                sums[domains.of_row[row]] += by
+
+    def forget_sums(self) -> None:
+        self._sums.clear()
+
+    def wrong_sums(self, row_count: int) -> Iterator[Domains]:
+        """Domains over as many rows as there are, for which the sums are not those of a recount."""
+        for domains, sums in self._sums.items():
+            if len(domains.of_row) == row_count:
+                recount = np.bincount(domains.of_row, self.counts[:row_count], domains.size + 1)
+                if not np.array_equal(sums, recount):
+                    yield domains
 
     def include(self, pods: PodClass) -> None:
         self.classes[pods] = None
         pods.tallies.append(self)
-        counts = self.counts
         for info, count in pods.nodes.items():
             if info.row >= 0:
-                counts[info.row] += count
+                self.change(info.row, count)
 
     def close(self) -> None:
         for pods in self.classes:
@@ -213,7 +261,7 @@ class PodCounts:
         row = info.row
         if row >= 0:
             for tally in pods.tallies:
-                tally.counts[row] += 1
+                tally.change(row, 1)
 
     def displace(self, pod: PodInfo, info: NodeInfo) -> None:
         pods = self._classes[class_key(pod)]
@@ -225,7 +273,7 @@ class PodCounts:
         row = info.row
         if row >= 0:
             for tally in pods.tallies:
-                tally.counts[row] -= 1
+                tally.change(row, -1)
         if not pods.nodes:
             self._close_class(pods)
 
@@ -240,10 +288,16 @@ class PodCounts:
         """The node has got a row; its pods may be known for longer."""
         row = info.row
         for tally in self._tallies.values():
+            tally.forget_sums()
             tally.counts[row] = 0
         for pod in info.pods.values():
             for tally in self._classes[class_key(pod)].tallies:
                 tally.counts[row] += 1
+
+    def close_row(self) -> None:
+        """A node is gone; another may have moved into its row."""
+        for tally in self._tallies.values():
+            tally.forget_sums()
 
     def columns(self) -> Iterator[Ints]:
         """All counts, to move rows in."""
@@ -263,6 +317,7 @@ class PodCounts:
         self._follow_namespaces()
         infos = list(infos)
         findings = []
+        row_count = sum(info.row >= 0 for info in infos)
         for key, tally in self._tallies.items():
             for info in infos:
                 if info.row < 0:
@@ -270,6 +325,7 @@ class PodCounts:
                 have, want = int(tally.counts[info.row]), sum(self._recount(key, pod) for pod in info.pods.values())
                 if have != want:
                     findings.append(f"node {info.name}: tally of {key} is {have}, recount {want}")
+            findings += [f"tally of {key} has other sums per domain" for _ in tally.wrong_sums(row_count)]
         counted = sum(count for pods in self._classes.values() for count in pods.nodes.values())
         present = sum(len(info.pods) for info in infos)
         if counted != present:
