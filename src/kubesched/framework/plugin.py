@@ -128,6 +128,14 @@ class Plugin:
         """
         return None
 
+    def hint_sign(self, pod: Pod) -> Hashable | None:
+        """Everything of a waiting pod that the plugin's queueing hints read, as a hashable value.
+
+        An event is asked about once for pods of which this is equal, the pod's own events apart. None: once for each
+        pod. What Filter reads is mostly what hints read.
+        """
+        return self.sign(pod)
+
     def events_to_register(self) -> list[ClusterEventWithHint] | None:
         """The changes that may turn a rejection by this plugin around. None: any change (as the original's default)."""
         return None

@@ -22,6 +22,7 @@ from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.results import Diagnosis, PostFilterPreview
 from kubesched.framework.status import Status
+from kubesched.plugins.node_resources import requests_key
 from kubesched.plugins.node_resources_fit import provided_by_devices
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet
@@ -107,6 +108,9 @@ class DynamicResources(Plugin):
         """The resources that only devices could provide on this node."""
         delegated = self._delegated(state.pod_info).resources
         return {"resources": [name for name in delegated if node.allocatable.get(name, 0) <= 0]}
+
+    def hint_sign(self, pod: Pod) -> Hashable | None:
+        return None if pod.spec.resource_claims else requests_key(pod)
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         """Pods with claims wait for no event. The others wait for a node that offers what they ask for."""

@@ -17,7 +17,7 @@ from kubesched.config.plugin_args import InterPodAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins.filter_probe import FilterProbe
 from kubesched.plugins.inter_pod_affinity_counts import (
@@ -171,6 +171,12 @@ class InterPodAffinity(Plugin):
                 self.after_namespace_change,
             ),
         ]
+
+    def hint_sign(self, pod: Pod) -> Hashable:
+        """Besides its terms all its labels: those of pods that come and go are matched with them."""
+        affinity = pod.spec.affinity
+        own = None if affinity is None else encoded((affinity.pod_affinity, affinity.pod_anti_affinity))
+        return pod.metadata.namespace, sorted_items(pod.metadata.labels), own
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
         """A wanted pod came; an unwanted, a repelling one or a group's last pod went; or the pod itself changed."""

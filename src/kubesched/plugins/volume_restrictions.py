@@ -27,7 +27,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
-from kubesched.plugins.pod_volumes import READ_WRITE_ONCE_POD, not_found
+from kubesched.plugins.pod_volumes import READ_WRITE_ONCE_POD, has_claims, not_found
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
@@ -120,6 +120,10 @@ class VolumeRestrictions(Plugin):
                     "node": self.handle.state.node_of(user.uid),
                 }
         return {}
+
+    def hint_sign(self, pod: Pod) -> Hashable | None:
+        """The names of claims are made from the pod's own where volumes are ephemeral."""
+        return None if has_claims(pod) else self.sign(pod)
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         # Taints change nothing here, but a new node is often tainted until it is ready.

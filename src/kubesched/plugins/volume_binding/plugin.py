@@ -150,6 +150,9 @@ class VolumeBinding(Plugin):
 
     # -- queueing hints: read the claims as they are after the event; who is still rejected as a whole stays
 
+    def hint_sign(self, pod: Pod) -> Hashable | None:
+        return None if pod.spec.volumes else ()
+
     def events_to_register(self) -> list[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE
         # Taints change nothing here, but a new node is often tainted until it is ready.

@@ -2,8 +2,8 @@
 
 Doubling from `initial_s` to `max_s` (0 switches backoff off), counted in rejections or, after an error, in errors in a
 row. A pod leaves at the end of the window of one second in which its backoff ends, and pods of one window leave in
-QueueSort order, so that a burst of failures does not upset priorities. Rejected pods and pods that met an error wait apart: when nothing else is to do, rejected ones may be taken
-early, failed ones never (whatever broke needs the time).
+QueueSort order, so that a burst of failures does not upset priorities. Rejected pods and pods that met an error wait
+apart: when nothing else is to do, rejected ones may be taken early, failed ones never (whatever broke needs the time).
 """
 
 from __future__ import annotations

@@ -81,11 +81,10 @@ class HintTable:
             return ()  # nobody looks at the pod
         plugin = self._plugins[name]
         try:
-            sign: Hashable | None = getattr(plugin, "hint_sign", plugin.sign)(pod)
+            return plugin.hint_sign(pod)
         except Exception as error:
             log.error("plugin failed to sign a pod plugin=%s pod=%s error=%s", name, pod.key, error, exc_info=error)
             return None
-        return sign
 
 
 class HintAsker:

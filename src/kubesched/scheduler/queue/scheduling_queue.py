@@ -180,7 +180,7 @@ class SchedulingQueue:
                 self._enter_active(queued, events.FORCE_ACTIVATE.label)
 
     def flush(self) -> None:
-        """Move on whatever time alone moves: ended backoffs, and pods parked for too long. Cheap when nothing is due."""
+        """Move on whatever time alone moves: ended backoffs, and pods parked for too long. Cheap when nothing is."""
         now = self._clock.now()
         for pod in self.backoff.pop_over(now):
             self._enter_active(pod, _BACKOFF_OVER)
@@ -350,7 +350,7 @@ class SchedulingQueue:
         self._on_ready()
 
     def _blame(self, pod: QueuedPod, plugins: frozenset[str]) -> None:
-        """Keep the metric of unschedulable pods: each counts with every plugin that its last attempt was rejected by."""
+        """Keep the metric of unschedulable pods: each counts with every plugin that rejected it last."""
         if plugins == pod.blamed:
             return
         profile = pod.pod.spec.scheduler_name
