@@ -153,6 +153,7 @@ def test_contexts_are_shared_so_that_connections_are(authority):
     contexts = TlsContexts(ClusterConfig("https://x", ca=PemSource(data=authority.pem)))
     granted = ClientCertificate(*authority.issue("a"))
     assert contexts.context() is contexts.context()
+    assert len(contexts.context().get_ca_certs()) == 1, "the system's authorities are not trusted beside the given one"
     assert contexts.context(granted) is contexts.context(ClientCertificate(granted.chain, granted.key))
     assert contexts.context(granted) is not contexts.context()
 

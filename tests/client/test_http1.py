@@ -162,6 +162,25 @@ class TestPool:
             assert server.connections == 2
             pool.close()
 
+    async def test_a_connection_given_to_one_who_has_just_been_cancelled_goes_to_the_next(self):
+        async with WireServer(*[answering(200, b"ok")] * 2) as server:
+            pool = pool_of(server, limit=1)
+
+            async def first() -> None:
+                await get(pool)
+                second.cancel()  # in the same step in which it was given the connection
+
+            leading = asyncio.create_task(first())
+            await asyncio.sleep(0)
+            second = asyncio.create_task(get(pool))
+            third = asyncio.create_task(get(pool))
+            async with asyncio.timeout(10):
+                assert (await third).body == b"ok"
+            await leading
+            assert second.cancelled()
+            assert server.connections == 1
+            pool.close()
+
     async def test_a_kept_connection_that_was_closed_meanwhile(self):
         async def answer_and_close(seen, reply):
             await reply.answer(200, b"one")

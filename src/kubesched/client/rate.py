@@ -31,7 +31,7 @@ class TokenBucket:
         try:
             await self._clock.sleep(-self._tokens / self._qps)
         except BaseException:
-            self._tokens += 1.0  # cancelled while waiting: the next in line moves up
+            self._tokens += 1.0  # cancelled while waiting: the next to come gets the token
             raise
 
 
