@@ -119,6 +119,19 @@ async def test_apply_twice_changes_once(kubectl: Kubectl) -> None:
     assert "nonsense" in await kubectl.run("apply", "-f", "-", stdin=invalid, fails=True)
 
 
+async def test_server_side_apply_keeps_owners_apart(kubectl: Kubectl) -> None:
+    arguments = ("apply", "--server-side", "-f", "manifest.yaml")
+    assert (await kubectl.run(*arguments)).count("serverside-applied") == 3
+    version = await kubectl.run("get", "pod", "web", "-o", "jsonpath={.metadata.resourceVersion}")
+    assert (await kubectl.run(*arguments)).count("serverside-applied") == 3
+    assert await kubectl.run("get", "pod", "web", "-o", "jsonpath={.metadata.resourceVersion}") == version
+    await kubectl.run("label", "pod", "web", "app=other", "--overwrite")
+    refused = await kubectl.run(*arguments, fails=True)
+    assert "conflict with" in refused and ".metadata.labels.app" in refused
+    assert (await kubectl.run(*arguments, "--force-conflicts")).count("serverside-applied") == 3
+    assert await kubectl.run("get", "pod", "web", "-o", "jsonpath={.metadata.labels.app}") == "web"
+
+
 async def test_describe_and_explain(kubectl: Kubectl) -> None:
     await kubectl.run("apply", "-f", "manifest.yaml")
     described = await kubectl.run("describe", "pod", "web")

@@ -50,6 +50,23 @@ def test_what_was_at_a_version_is_seen_through_later_changes() -> None:
     assert [s.name for s in store.of(PODS).scan("default")] == ["a", "c"]
 
 
+@pytest.mark.parametrize("start", ["", "a/", "a/p3", "b/"])
+@pytest.mark.parametrize("namespace", ["", "a", "none"])
+@pytest.mark.parametrize("limit", [0, 1, 3, 100])
+@pytest.mark.parametrize("back", [None, 0, 4])
+def test_a_page_is_the_head_of_the_scan(start: str, namespace: str, limit: int, back: int | None) -> None:
+    store = Store()
+    for number in range(6):
+        store.create(PODS, _pod(f"p{number}", "ab"[number % 2]))
+    collection = store.of(PODS)
+    store.delete(PODS, collection.items["a/p2"])
+    at = None if back is None else store.revision - back
+    whole = list(collection.scan(namespace, start, at))
+    page, left = collection.page(namespace, start, limit, at)
+    assert page == (whole[:limit] if limit else whole)
+    assert left == len(whole) - len(page)
+
+
 def test_history_is_bounded_and_says_so() -> None:
     store = Store(history_limit=10)
     for number in range(25):

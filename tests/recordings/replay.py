@@ -25,7 +25,7 @@ from tests.recordings.scenario import Exchange, Scenario
 from tests.recordings.setups import Setup, setup_of
 
 ANSWER_WAIT_S = 0.2
-OWNERSHIP = frozenset({"c14-apply"})
+OWNERSHIP = frozenset({"c03-create-defaults", "c09-update-status", "c10-patch-lists", "c14-apply"})
 _SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accept-encoding")
 _STEP_S = 0.5
 _COMPARED_HEADERS = ("content-type", "retry-after", "warning")
@@ -64,7 +64,8 @@ class _Replay:
         self.t0_s = scenario.exchanges[0].t_ms / 1000
 
     async def run(self) -> list[Outcome]:
-        profile = Profile(taint_nodes=self.scenario.profile == "default")
+        tracked = self.scenario.name in OWNERSHIP
+        profile = Profile(taint_nodes=self.scenario.profile == "default", track_fields=tracked)
         server = Server(
             clock=self.clock, chance=Chance(0), node_simulator=False, namespace_cleaner=False, profile=profile
         )

@@ -20,6 +20,7 @@ GREEN = (
     "c11-eviction",
     "c12-lease",
     "c13-events",
+    "c14-apply",
     "c15-expired",
     "c15b-expired-after-restart",
     "c16-misc",

@@ -23,12 +23,14 @@ _DEFAULT_TOLERATION_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Which optional admission plugins are on.
+    """What of a real server is on that costs something or needs controllers beside it.
 
     `taint_nodes`: TaintNodesByCondition, every new node is tainted not-ready until a controller takes that away.
+    `track_fields`: managedFields are kept for all objects, not only for those that were applied.
     """
 
     taint_nodes: bool = False
+    track_fields: bool = False
 
 
 def check_namespace(api: Api, resource: Resource, namespace: str, name: str) -> None:

@@ -54,4 +54,4 @@ def bootstrap(api: Api) -> None:
 def _create(api: Api, document: Json) -> None:
     resource = by_kind(document["apiVersion"], document["kind"])
     assert resource is not None
-    create_object(api, resource, document)
+    create_object(api, resource, document, manager="kube-apiserver" if api.profile.track_fields else "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubesched.apiserver import go_json, views
+from kubesched.apiserver import applying, go_json, views
 from kubesched.apiserver.json_patch import PatchFault, apply_json_patch
 from kubesched.apiserver.messages import Reply, Request
 from kubesched.apiserver.representation import accepted
@@ -30,7 +30,7 @@ async def patch(api: Api, request: Request) -> Reply:
     if request.content_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH):
         raise unsupported_media("415: Unsupported Media Type", {})
     if request.content_type == APPLY_PATCH:
-        raise unsupported_media("server-side apply is not served here; use client-side apply")
+        return await applying.apply(api, request)
     stored = api.find(request)
     type_ = struct_of(resource.group, resource.version, resource.kind)
     current = views.document(resource, stored)

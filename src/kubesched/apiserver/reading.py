@@ -115,11 +115,13 @@ def _page(
     elif at is None and selection.name and selection.namespace:
         one = collection.get(selection.namespace, selection.name)
         objects = [one] if one is not None and one.key >= start and selection.matches(one) else []
+    elif not selection.filters:
+        return collection.page(selection.namespace, start, limit, at)
     else:
         objects = []
-        wanted = limit + 1 if limit and selection.filters else 0
+        wanted = limit + 1 if limit else 0
         for stored in collection.scan(selection.namespace, start, at):
-            if selection.filters and not selection.matches(stored):
+            if not selection.matches(stored):
                 continue
             objects.append(stored)
             if wanted and len(objects) == wanted:

@@ -28,6 +28,7 @@ decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
+_AFTER_SLASH = "0"  # the byte after "/"
 _FALSE_WHEN_ABSENT = frozenset({"spec.unschedulable", "spec.hostNetwork"})
 
 
@@ -132,6 +133,17 @@ class Collection:
             if stored is not None:
                 yield stored
 
+    def page(self, namespace: str, start: str, limit: int, at: int | None = None) -> tuple[list[Stored], int]:
+        """The first `limit` objects of a scan (all when 0), and how many are left."""
+        if not limit or (at is not None and self.changes_after(at)):
+            objects = list(self.scan(namespace, start, at))
+            return (objects[:limit], max(len(objects) - limit, 0)) if limit else (objects, 0)
+        prefix = f"{namespace}/" if namespace else ""
+        begin = bisect_left(self.keys, max(start, prefix))
+        end = bisect_left(self.keys, prefix[:-1] + _AFTER_SLASH, lo=begin) if prefix else len(self.keys)
+        found = [self.items[key] for key in self.keys[begin : min(begin + limit, end)]]
+        return found, end - begin - len(found)
+
     def on_node(self, node: str) -> list[Stored]:
         """The pods bound to a node, in key order (pods only)."""
         return [self.items[key] for key in sorted(self._by_node.get(node, ()))]
@@ -234,7 +246,7 @@ def _revision(change: Change) -> int:
 
 
 def _while_prefixed(keys: list[str], index: int, prefix: str) -> list[str]:
-    return keys[index : bisect_left(keys, prefix[:-1] + "0", lo=index)]  # "0" is the byte after "/"
+    return keys[index : bisect_left(keys, prefix[:-1] + _AFTER_SLASH, lo=index)]
 
 
 def _field(document: Json, path: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubesched.apiserver import admission, bodies, metadata, views
+from kubesched.apiserver import admission, bodies, metadata, ownership, views
 from kubesched.apiserver.duplicates import duplicate_fields
 from kubesched.apiserver.messages import Answer, Reply, Request, answer_json
 from kubesched.apiserver.reading import answer_object
@@ -114,7 +114,9 @@ def typed(request: Request, resource: Resource, document: Json, *, sent_whole: b
 async def create(api: Api, request: Request) -> Reply:
     form = accepted(request)
     document = read_object(request)
-    document, stored = create_object(api, request.target, document, request.dry_run)
+    document["metadata"].pop("managedFields", None)
+    manager = request.field_manager if api.profile.track_fields else ""
+    document, stored = create_object(api, request.target, document, request.dry_run, manager=manager)
     request.warnings += rules_for(request.target).warn(document)
     if stored is None:
         return answer_json(document, 201)
@@ -122,9 +124,12 @@ async def create(api: Api, request: Request) -> Reply:
 
 
 def create_object(
-    api: Api, resource: Resource, document: Json, dry_run: bool = False, *, loaded: bool = False
+    api: Api, resource: Resource, document: Json, dry_run: bool = False, *, loaded: bool = False, manager: str = ""
 ) -> tuple[Json, Stored | None]:
-    """Completes, checks and stores a new object. With dry_run it is only shown; `loaded` ones come from a dump."""
+    """Completes, checks and stores a new object. With dry_run it is only shown; `loaded` ones come from a dump.
+
+    With a `manager` it is told as the owner of the object's fields.
+    """
     meta = document["metadata"]
     namespace = meta.get("namespace", "")
     if not meta.get("name") and meta.get("generateName"):
@@ -141,6 +146,8 @@ def create_object(
         meta["generation"] = 1
     rules = rules_for(resource)
     rules.default(document)
+    if manager:
+        _own_created(resource, document, manager, api.now())
     rules.on_create(api, resource, document)
     if not loaded:
         rules.admit(api, resource, document)
@@ -157,6 +164,14 @@ def create_object(
         return document, None
     document["metadata"] = metadata.ordered({**meta, "resourceVersion": "0"})  # keeps its place among the fields
     return document, api.store.create(resource, views.kept(resource, document))
+
+
+def _own_created(resource: Resource, document: Json, manager: str, now: str) -> None:
+    type_ = struct_of(resource.group, resource.version, resource.kind)
+    if type_ is not None:
+        sent = {name: part for name, part in document.items() if name != "status"}
+        ownership.track_create(type_, sent, manager, now)
+        document["metadata"] = sent["metadata"]
 
 
 async def replace(api: Api, request: Request) -> Reply:
@@ -185,13 +200,19 @@ async def replace(api: Api, request: Request) -> Reply:
     return commit_update(api, request, stored, document, form)
 
 
-def commit_update(api: Api, request: Request, stored: Stored, document: Json, form: Any = None) -> Answer:
-    """Stores `document` as the next version of `stored`, through the subresource of the request."""
+def commit_update(
+    api: Api, request: Request, stored: Stored, document: Json, form: Any = None, *, owners_written: bool = False
+) -> Answer:
+    """Stores `document` as the next version of `stored`, through the subresource of the request.
+
+    `owners_written`: its managedFields are as they are to be (an apply), not for this write to derive.
+    """
     resource = request.target
     if form is None:
         form = accepted(request)
     old = views.document(resource, stored)
-    new, result = update_object(api, resource, stored, old, document, request.subresource, request.dry_run)
+    manager = "" if owners_written else request.field_manager
+    new, result = update_object(api, resource, stored, old, document, request.subresource, request.dry_run, manager)
     if new["metadata"].get("generation") != old["metadata"].get("generation"):
         request.warnings += rules_for(resource).warn(new)
     if result is None:
@@ -207,6 +228,7 @@ def update_object(
     new: Json,
     subresource: str = "",
     dry_run: bool = False,
+    manager: str = "",
 ) -> tuple[Json, Stored | None]:
     """The new version as shown, and as stored. Nothing is written when nothing changes. It is only shown with dry_run,
     and when a terminating object that nothing holds any more goes with this write."""
@@ -248,6 +270,8 @@ def update_object(
         causes += check_resize(old, new) if subresource == "resize" else []
     if causes:
         raise invalid(resource.kind, rules.error_group(resource), stored.name, causes)
+    if manager:
+        _own_updated(api, resource, old, new, subresource, manager)
     new["metadata"] = metadata.ordered(new_meta)
     if new == old:
         return old, stored
@@ -258,6 +282,19 @@ def update_object(
         api.store.delete(resource, stored, kept)
         return old | new | {"metadata": {**new["metadata"], "resourceVersion": str(stored.revision)}}, None
     return new, api.store.update(resource, stored, kept)
+
+
+def _own_updated(api: Api, resource: Resource, old: Json, new: Json, subresource: str, manager: str) -> None:
+    """Settles the managedFields of a plain write; a client may only clear them, with a list of one empty entry."""
+    meta = new["metadata"]
+    type_ = struct_of(resource.group, resource.version, resource.kind)
+    if meta.pop("managedFields", None) == [{}]:
+        return
+    rows = old["metadata"].get("managedFields")
+    if type_ is None or not (rows or api.profile.track_fields):
+        return
+    meta["managedFields"] = rows
+    ownership.track_update(type_, old, new, manager, subresource, api.now())
 
 
 def _is_finished(document: Json) -> bool:

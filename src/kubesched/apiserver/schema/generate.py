@@ -52,7 +52,12 @@ def main(api_repo: str, machinery_repo: str, tag: str) -> None:
         for name, body in _STRUCT.findall(text):
             if f"#{package}.{name}" not in _SCALARS and name not in _SCALARS:
                 types[f"{package}.{name}"] = _fields(package, body, aliases)
-    data = json.dumps({"tag": tag, "types": types}, separators=(",", ":"), sort_keys=False).encode()
+    atomic = [
+        f"{package}.{name}"
+        for package, text in packages.items()
+        for name in re.findall(r"\+structType=atomic\n(?://.*\n)*type (\w+) struct", text)
+    ]
+    data = json.dumps({"tag": tag, "atomic": atomic, "types": types}, separators=(",", ":"), sort_keys=False).encode()
     target = Path(__file__).with_name("types.json.gz")
     target.write_bytes(gzip.compress(data, mtime=0))
 

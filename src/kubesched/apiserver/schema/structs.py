@@ -85,14 +85,14 @@ class Struct:
 @cache
 def _table() -> dict[str, Any]:
     packed = files(__package__).joinpath("types.json.gz").read_bytes()
-    types: dict[str, Any] = msgspec.json.decode(gzip.decompress(packed))["types"]
-    return types
+    table: dict[str, Any] = msgspec.json.decode(gzip.decompress(packed))
+    return table
 
 
 @cache
 def struct(name: str) -> Struct | None:
     """A type by its OpenAPI name, None when the table does not hold it."""
-    rows = _table().get(name)
+    rows = _table()["types"].get(name)
     if rows is None:
         return None
     fields: dict[str, Field] = {}
@@ -134,4 +134,10 @@ def struct_of(group: str, version: str, kind: str) -> Struct | None:
 
 def names() -> list[str]:
     """Every type of the table, by its OpenAPI name."""
-    return list(_table())
+    return list(_table()["types"])
+
+
+@cache
+def is_atomic(name: str) -> bool:
+    """Whether a struct is owned and replaced as one piece by server-side apply."""
+    return name in _table()["atomic"]
