@@ -173,7 +173,7 @@ def test_pods_without_volumes_to_attach_are_skipped() -> None:
 
 
 def test_drivers_that_must_be_installed() -> None:
-    driver = Builder(kinds.CSI_DRIVER, EBS, spec={"preventPodSchedulingIfMissing": True})
+    driver: Builder[Any] = Builder(kinds.CSI_DRIVER, EBS, spec={"preventPodSchedulingIfMissing": True})
     objects = [driver, node_with(None), make_csi_node("n2").driver(GCE), *bound("a")]
     nodes = [make_node("n1"), make_node("n2"), make_node("n3")]
     missing = f"Unschedulable: {EBS} CSI driver is not installed on the node"

@@ -45,8 +45,7 @@ def taken(volumes: AssumedVolumes) -> tuple[bool, bool]:
 
 def test_a_decision_lies_over_what_the_watch_shows(objects: ObjectIndex, volumes: AssumedVolumes) -> None:
     assert taken(volumes) == (True, True)
-    assert objects.get(VOLUME, "pv").spec.claim_ref is None
-    assert objects.get(CLAIM, "data", "default").metadata.annotations == {}
+    assert (objects.get(VOLUME, "pv"), objects.get(CLAIM, "data", "default")) == (volume(), claim())
 
 
 @pytest.mark.parametrize(

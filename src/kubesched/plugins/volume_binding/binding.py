@@ -142,7 +142,7 @@ async def wait(pod: Pod, written: Reserved, cluster: ClusterState, clock: Clock,
             left_s = started_s + timeout_s - clock.monotonic()
             if left_s <= 0:
                 log.warning(
-                    "volumes were not bound in time pod=%s/%s node=%s waited_s=%s claims=%s",
+                    "volumes were not bound in time pod=%s/%s node=%s waited_s=%g claims=%s",
                     pod.metadata.namespace,
                     pod.metadata.name,
                     written.node_name,
