@@ -12,6 +12,7 @@ from kubesched.client.port import ApiPort
 from kubesched.client.rest import ApiClient
 from kubesched.client.transport import ConnectError
 from kubesched.clock import ManualClock
+from kubesched.framework.ports import ClusterPort
 from tests.client.doubles import MemoryTransport, QuickClock, reply
 from tests.client.wire import status
 
@@ -27,7 +28,8 @@ class NoEvents:
 def make(*answers, guard=None):
     transport = MemoryTransport(list(answers) or [reply(201)])
     client = ApiClient(transport, FixedCredentials(Grant()), QuickClock())
-    return ApiPort(client, NoEvents(), ManualClock(start=NOW), guard=guard), transport  # type: ignore[arg-type]
+    port: ClusterPort = ApiPort(client, NoEvents(), ManualClock(start=NOW), guard=guard)  # type: ignore[arg-type]
+    return port, transport
 
 
 def pod(name="s1", **status_fields):
