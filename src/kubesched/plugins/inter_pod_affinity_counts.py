@@ -17,9 +17,10 @@ from kubesched.api.core import Pod
 from kubesched.state.affinity_terms import AffinityTerm, AffinityTerms
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable
-from kubesched.state.pod_counts import PlacedTerm, PodCounts, PodMatch, Tally, TermKind
+from kubesched.state.pod_counts import PlacedTerm, PodCounts, Tally, TermKind
 from kubesched.state.pod_info import PodInfo
 
+#: What may be wrong with a node; of several, the highest is told.
 FITS, REPELLED, UNWANTED, PARTNERLESS = 0, 1, 2, 3
 
 #: Pods, or weights, per domain of each topology key.
@@ -52,13 +53,13 @@ class RequiredCounts:
             if placed.kind is TermKind.REPELS:
                 add(self.repelling, placed.term.topology_key, table, counts.tally_of(placed))
         self.wanted: Domains = {}
-        if new.terms.required:
-            tally = counts.tally(all_of(new.terms.required))
+        if new.terms.wanted is not None:
+            tally = counts.tally(new.terms.wanted)
             for key in keys_of(new.terms.required):
                 add(self.wanted, key, table, tally)
         self.unwanted: Domains = {}
         for term in new.terms.required_anti:
-            add(self.unwanted, term.topology_key, table, counts.tally(all_of((term,))))
+            add(self.unwanted, term.topology_key, table, counts.tally(term.match))
 
     @property
     def repels(self) -> bool:
@@ -91,29 +92,31 @@ class RequiredCounts:
                 _change(self.unwanted, term.topology_key, table, node, by)
 
     def why(self, nodes: NodeSet) -> NDArray[np.int32] | None:
-        """Per node FITS or what is wrong with it; None if all fit. Missing partners come before unwanted neighbours."""
+        """Per row FITS or the weightiest of what is wrong with it; None if all fit."""
         why: NDArray[np.int32] | None = None
+        for key, verdicts in self._verdicts().items():
+            if verdicts.any():
+                said = verdicts.take(nodes.table.label_column(key).codes[nodes.index])
+                why = said if why is None else np.maximum(why, said)
+        return why
+
+    def _verdicts(self) -> dict[str, NDArray[np.int32]]:
+        """For each topology key the verdict on each domain."""
+        verdicts: dict[str, NDArray[np.int32]] = {}
         for domains, verdict in ((self.repelling, REPELLED), (self.unwanted, UNWANTED)):
             for key, pods in domains.items():
-                crowded = pods > 0
-                if crowded.any():
-                    crowded[-1] = False
-                    met = crowded.take(_codes(nodes, key))
-                    if why is None:
-                        why = np.zeros(len(nodes), dtype=np.int32)
-                    why[met] = verdict
+                said = (pods > 0) * np.int32(verdict)
+                verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
         terms = self.new.terms.required
-        if terms:
-            alone = self.new.meets_own_terms and not self.partners_exist
-            for key in keys_of(terms):
-                # The first pod of a group may go wherever the topology labels are.
-                lonely = np.zeros(len(self.wanted[key]), dtype=np.bool_) if alone else self.wanted[key] <= 0
-                lonely[-1] = True
-                met = lonely.take(_codes(nodes, key))
-                if why is None:
-                    why = np.zeros(len(nodes), dtype=np.int32)
-                why[met] = PARTNERLESS
-        return why
+        # The first pod of a group may go wherever the topology labels are.
+        alone = bool(terms) and self.new.meets_own_terms and not self.partners_exist
+        for key in keys_of(terms):
+            said = (
+                np.zeros(len(self.wanted[key]), np.int32) if alone else (self.wanted[key] <= 0) * np.int32(PARTNERLESS)
+            )
+            said[-1] = PARTNERLESS
+            verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
+        return verdicts
 
 
 class PreferredCounts:
@@ -132,7 +135,7 @@ class PreferredCounts:
         counts = table.pod_counts
         weighted: list[tuple[str, Tally, int]] = []
         for listed, sign in ((terms.preferred, 1), (terms.preferred_anti, -1)):
-            weighted += [(term.topology_key, counts.tally(all_of((term,))), sign * term.weight) for term in listed]
+            weighted += [(term.topology_key, counts.tally(term.match), sign * term.weight) for term in listed]
         for placed in about:
             if placed.kind is TermKind.PREFERS:
                 weighted.append((placed.term.topology_key, counts.tally_of(placed), placed.term.weight))
@@ -148,14 +151,9 @@ class PreferredCounts:
     def raw(self, nodes: NodeSet) -> Ints:
         raw: Ints | None = None
         for key, weights in self.weights.items():
-            each = weights.take(_codes(nodes, key))
+            each = weights.take(nodes.table.label_column(key).codes[nodes.index])
             raw = each if raw is None else raw + each
         return np.zeros(len(nodes), dtype=np.int64) if raw is None else raw
-
-
-def all_of(terms: Sequence[AffinityTerm]) -> PodMatch:
-    """The pods that match all the terms."""
-    return PodMatch(tuple((term.scope, term.selector) for term in terms))
 
 
 def matches_all(terms: Sequence[AffinityTerm], namespace: str, labels: Mapping[str, str], counts: PodCounts) -> bool:
@@ -182,7 +180,3 @@ def _change(domains: Domains, key: str, table: NodeTable, node: NodeInfo, by: in
     pods = np.zeros(len(column.values) + 1, dtype=np.int64) if pods is None else pods.copy()
     pods[column.values.find(value)] += by
     domains[key] = pods
-
-
-def _codes(nodes: NodeSet, key: str) -> NDArray[np.int32]:
-    return nodes.table.label_column(key).codes[nodes.index]

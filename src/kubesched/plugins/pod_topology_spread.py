@@ -131,7 +131,7 @@ class PodTopologySpread(Plugin):
         # With the system's defaults, nodes without a zone are still spread over by host.
         needs_all_labels = bool(pod.spec.topology_spread_constraints) or not self._is_system
         layout = self._layout(before, pod, constraints, needs_all_labels=needs_all_labels)
-        counts = SoftCounts(self._table, pod, layout, nodes)
+        counts = SoftCounts(self._table, layout, nodes)
         state.write(SCORE_STATE_KEY, counts)
         return None
 

@@ -13,9 +13,8 @@ from typing import Any
 from kubesched.api.core import Pod, ReplicationController, TopologySpreadConstraint
 from kubesched.api.errors import SelectorError
 from kubesched.api.selectors import EVERYTHING, LabelMatcher, compile_label_selector, match_labels
-from kubesched.state.affinity_terms import NamespaceScope
+from kubesched.state.affinity_terms import NamespaceScope, PodMatch
 from kubesched.state.objects import ObjectIndex
-from kubesched.state.pod_counts import PodMatch
 
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"

@@ -22,6 +22,7 @@ from kubesched.api import taints
 from kubesched.api.core import Pod, Taint
 from kubesched.plugins import node_affinity
 from kubesched.plugins.pod_topology_spread_constraints import HOSTNAME, Constraint
+from kubesched.state.affinity_terms import PodMatch
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Bools, Ints, NodeSet, NodeTable
 from kubesched.state.pod_counts import Domains
@@ -35,8 +36,9 @@ FITS, SKEWED, UNLABELLED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """One constraint's nodes by domain."""
+    """One constraint's nodes by domain, and the pods that count for it (None: none do)."""
 
+    match: PodMatch | None
     #: Where the pods of each node count: nowhere if the constraint leaves the node out.
     counted: Domains
     #: Where each node is, left out or not. Nodes without the label are nowhere, or where the label is empty.
@@ -49,12 +51,11 @@ class Places:
     #: Some node lacks the label.
     has_unlabelled: bool
 
-    def pods(self, table: NodeTable, constraint: Constraint, namespace: str) -> Ints:
+    def pods(self, table: NodeTable) -> Ints:
         """The counted pods per domain; 0 for the last entry."""
-        match = constraint.counted(namespace)
-        if match is None:
+        if self.match is None:
             return np.zeros(self.counted.size + 1, dtype=np.int64)
-        return table.pod_counts.tally(match).per_domain(self.counted)
+        return table.pod_counts.tally(self.match).per_domain(self.counted)
 
     def lowest(self, pods: Ints) -> int:
         """The fewest pods in a domain in which some node counts; there must be one."""
@@ -104,6 +105,7 @@ class Layout:
             occupied = np.bincount(counted.of_row, minlength=size + 1)[:-1] > 0
             self.places.append(
                 Places(
+                    match=constraint.counted(pod.metadata.namespace),
                     counted=counted,
                     located=located,
                     present=None if size and occupied.all() else np.flatnonzero(occupied),
@@ -132,10 +134,7 @@ class HardCounts:
 
     def __init__(self, table: NodeTable, pod: Pod, layout: Layout) -> None:
         self.layout = layout
-        self._base: list[Ints] = [
-            places.pods(table, constraint, pod.metadata.namespace)
-            for constraint, places in zip(layout.constraints, layout.places, strict=True)
-        ]
+        self._base: list[Ints] = [places.pods(table) for places in layout.places]
         self._deltas: dict[tuple[int, int], int] = {}
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         #: Per constraint whether the pod would count itself, 0 or 1.
@@ -183,11 +182,10 @@ class HardCounts:
 class SoftCounts:
     """The scores of domains and nodes for the soft constraints of a pod."""
 
-    __slots__ = ("_tables", "_weights", "layout", "namespace")
+    __slots__ = ("_tables", "_weights", "layout")
 
-    def __init__(self, table: NodeTable, pod: Pod, layout: Layout, feasible: NodeSet) -> None:
+    def __init__(self, table: NodeTable, layout: Layout, feasible: NodeSet) -> None:
         self.layout = layout
-        self.namespace = pod.metadata.namespace
         scored = None if layout.all_have_all else layout.has_all[feasible.index]
         everywhere = scored is None and len(feasible) == len(layout.has_all)
         self._weights: list[float] = []
@@ -204,7 +202,7 @@ class SoftCounts:
                     occupied = np.bincount(domains if scored is None else domains[scored])
                     count = int(np.count_nonzero(occupied))
                 weight = topology_weight(count)
-                pods = places.pods(table, constraint, self.namespace)
+                pods = places.pods(table)
                 scores = pods.astype(np.float64) * weight + float(constraint.max_skew - 1)
                 scores[-1] = 0.0
                 self._tables.append(scores)
@@ -217,7 +215,7 @@ class SoftCounts:
             scores = self._tables[index]
             codes = nodes.table.label_column(constraint.topology_key).codes[nodes.index]
             if scores is None:
-                each = self._by_host(nodes, constraint, self._weights[index])
+                each = self._by_host(nodes, index)
                 if self.layout.places[index].has_unlabelled:
                     each[codes < 0] = 0.0
             else:
@@ -229,13 +227,13 @@ class SoftCounts:
             raw[self._lacks_label(nodes)] = IGNORED
         return raw
 
-    def _by_host(self, nodes: NodeSet, constraint: Constraint, weight: float) -> NDArray[np.float64]:
+    def _by_host(self, nodes: NodeSet, index: int) -> NDArray[np.float64]:
         """Where a node is its own domain, its own pods decide, whichever nodes take part."""
-        match = constraint.counted(self.namespace)
-        offset = float(constraint.max_skew - 1)
+        match = self.layout.places[index].match
+        offset = float(self.layout.constraints[index].max_skew - 1)
         if match is None:
             return np.full(len(nodes), offset)
-        scores: NDArray[np.float64] = nodes.table.pods_matching(match)[nodes.index] * weight
+        scores: NDArray[np.float64] = nodes.table.pods_matching(match)[nodes.index] * self._weights[index]
         return scores + offset if offset else scores
 
     def _lacks_label(self, nodes: NodeSet) -> Bools:

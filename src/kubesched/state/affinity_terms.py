@@ -8,7 +8,7 @@ one without labels. `matchLabelKeys` are not looked at: the API server has merge
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kubesched.api.core import Pod, PodAffinityTerm, WeightedPodAffinityTerm
@@ -39,13 +39,33 @@ class NamespaceScope:
 
 
 @dataclass(frozen=True, slots=True)
+class PodMatch:
+    """Which pods to count: those that all `terms` match. Terminating ones only if `terminating`."""
+
+    terms: tuple[tuple[NamespaceScope, LabelMatcher], ...]
+    terminating: bool = True
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Counts are looked up by it in every cycle.
+        object.__setattr__(self, "_hash", hash((self.terms, self.terminating)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """`weight` is that of a preferred term, 1 of a required one."""
+    """`weight` is that of a preferred term, 1 of a required one. `match` are the pods that the term speaks of."""
 
     topology_key: str
     scope: NamespaceScope
     selector: LabelMatcher
     weight: int = 1
+    match: PodMatch = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "match", PodMatch(((self.scope, self.selector),)))
 
     def matches(self, namespace: str, labels: Mapping[str, str], labels_of: NamespaceLabels) -> bool:
         return self.scope.contains(namespace, labels_of) and self.selector.matches(labels)
@@ -60,6 +80,12 @@ class AffinityTerms:
     preferred: tuple[AffinityTerm, ...] = ()
     preferred_anti: tuple[AffinityTerm, ...] = ()
     errors: tuple[str, ...] = ()
+    #: The pods that match all required terms; None if there are none.
+    wanted: PodMatch | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        required = tuple((term.scope, term.selector) for term in self.required)
+        object.__setattr__(self, "wanted", PodMatch(required) if required else None)
 
     @property
     def error(self) -> str:

@@ -16,10 +16,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.state.affinity_terms import PodMatch
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, LabelColumn, NodeTable
-from kubesched.state.pod_counts import PodMatch
 from kubesched.state.pod_info import PodInfo
 
 #: Up to these sizes sums of arrays are exact: a thousand such pods on a node do not reach `AMOUNT_MAX`.

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from kubesched.api.core import Node
 from kubesched.state import aspects
+from kubesched.state.affinity_terms import PodMatch
 from kubesched.state.interning import Interner
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.objects import ObjectIndex
-from kubesched.state.pod_counts import Domains, PodCounts, PodMatch
+from kubesched.state.pod_counts import Domains, PodCounts
 from kubesched.state.pod_info import PodInfo
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -21,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, NamespaceScope, affinity_terms, has_terms
+from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, NamespaceScope, PodMatch, affinity_terms, has_terms
 
 if TYPE_CHECKING:
     from kubesched.api.selectors import LabelMatcher
@@ -57,14 +56,6 @@ class TermKind(Enum):
     NEEDS = "needs"
     #: Preferred affinity, or anti-affinity with a negative weight.
     PREFERS = "prefers"
-
-
-@dataclass(frozen=True, slots=True)
-class PodMatch:
-    """Which pods to count: those that all `terms` match. Terminating ones only if `terminating`."""
-
-    terms: tuple[tuple[NamespaceScope, LabelMatcher], ...]
-    terminating: bool = True
 
 
 class PodClass:
