@@ -36,7 +36,7 @@ class LowestPriorities:
             self._lowest = np.full(len(table.pod_count), _NOBODY, dtype=np.int64)
             rows = set(range(table.row_count))
         else:
-            rows = {row for row, what in changes if what & _CHANGES and row < table.row_count}
+            rows = {row for row, what in zip(*changes, strict=True) if what & _CHANGES and row < table.row_count}
         for row in rows:
             pods = table.infos[row].pods.values()
             self._lowest[row] = min((info.pod.spec.priority or 0 for info in pods), default=_NOBODY)
