@@ -9,6 +9,7 @@ the best nodes, and the columns must agree with a recount.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -27,7 +28,16 @@ from kubesched.scheduler.explain import explain
 from kubesched.scheduler.profiles import build_profiles
 from kubesched.state import consistency
 from kubesched.state.pod_info import PodInfo
-from tests.build import make_namespace, make_node, make_pod, make_service
+from tests.build import (
+    make_csi_node,
+    make_namespace,
+    make_node,
+    make_pod,
+    make_pv,
+    make_pvc,
+    make_service,
+    make_storage_class,
+)
 from tests.harness import Harness
 
 NODES = [f"n{number}" for number in range(7)]
@@ -91,6 +101,21 @@ TEMPLATES: dict[str, Callable[[str], Any]] = {
     "with-web": lambda name: make_pod(name).label("app", "db").pod_affinity(ZONE, {"app": "web"}),
     "apart": lambda name: make_pod(name).label("app", "web").pod_anti_affinity(HOST, {"app": "web"}),
     "spread": lambda name: make_pod(name).label("app", "web").spread(ZONE, labels={"app": "web"}, max_skew=1),
+    "soft-spread": lambda name: (
+        make_pod(name)
+        .label("app", "web")
+        .spread(ZONE, labels={"app": "web"}, when="ScheduleAnyway")
+        .spread(HOST, labels={"app": "web"}, when="ScheduleAnyway", node_taints_policy="Honor")
+    ),
+    "prefers": lambda name: (
+        make_pod(name).pod_affinity(ZONE, {"app": "db"}, weight=60).pod_anti_affinity(HOST, {"app": "web"}, weight=40)
+    ),
+    "team": lambda name: make_pod(name).pod_anti_affinity(
+        ZONE, {"app": "web"}, namespace_selector={"matchLabels": {"team": "x"}}
+    ),
+    "bound-claim": lambda name: make_pod(name).label("app", "db").pvc("bound").cpu("100m"),
+    "open-claim": lambda name: make_pod(name).pvc("open").cpu("100m"),
+    "exclusive": lambda name: make_pod(name).pvc("exclusive"),
     "packing": lambda name: make_pod(name).label("app", "web").scheduler("packing").cpu("500m").memory("1Gi"),
     "packing-large": lambda name: make_pod(name).scheduler("packing").cpu("2").image("registry/app:v1"),
 }
@@ -136,6 +161,11 @@ events = st.one_of(
     st.tuples(st.just("nomination gone"), st.sampled_from(PODS)),
     st.tuples(st.just("namespace"), st.sampled_from(["default", "other"]), st.sampled_from(["x", "y"])),
     st.tuples(st.just("service"), st.sampled_from(["web", "db"])),
+    st.tuples(st.just("volume"), st.sampled_from(["v1", "v2"]), st.sampled_from(["a", "b", None])),
+    st.tuples(st.just("volume gone"), st.sampled_from(["v1", "v2"])),
+    st.tuples(st.just("claim gone"), st.sampled_from(["bound", "open", "exclusive"])),
+    st.tuples(st.just("claims")),
+    st.tuples(st.just("csi node"), st.sampled_from(NODES), st.sampled_from([0, 1, 5])),
 )
 
 
@@ -163,6 +193,7 @@ def test_every_template_finds_nodes_that_fit_and_nodes_that_do_not(template: str
     world.set_node(make_node("n0").capacity(cpu="1", memory="1Gi", pods=0).zone("a").obj())
     big = make_node("n1").capacity(cpu="8", memory="16Gi", **{"example.com/gpu": 2}).zone("b")
     world.set_node(big.label("disk", "ssd").label(HOST, "n1").obj())
+    world.happen(("volume", "v2", None))
     world.happen(("pod placed", "p0", "n1", {"template": "image", "priority": 0, "namespace": "default", "app": "web"}))
     if template in ("apart", "spread"):
         world.happen(("pod gone", "p0"))
@@ -188,6 +219,31 @@ class _World:
             keep=False,
         )
         self._asked = 0
+        self._versions = count(1)
+        late = make_storage_class("late").provisioner("csi.example.com").wait_for_first_consumer()
+        self.state.objects.put("StorageClass", late.topology(ZONE, ["a"]).obj())
+        self.state.objects.put("PersistentVolume", self._volume("v1", "b"))
+        self._put_claims()
+
+    def _version(self) -> str:
+        return str(next(self._versions))
+
+    def _put_claims(self) -> None:
+        claims = (
+            make_pvc("bound").storage_class("late").bound_to("v1"),
+            make_pvc("open").storage_class("late").request("1Gi"),
+            make_pvc("exclusive").storage_class("late").access_modes("ReadWriteOncePod").bound_to("v2"),
+        )
+        for claim in claims:
+            self.state.objects.put("PersistentVolumeClaim", claim.resource_version(self._version()).obj())
+
+    def _volume(self, name: str, zone: str | None) -> Any:
+        volume = make_pv(name).storage_class("late").capacity("5Gi").csi("csi.example.com")
+        if name == "v1":
+            volume.claimed_by("bound")
+        if zone is not None:
+            volume.node_affinity_in(ZONE, [zone])
+        return volume.resource_version(self._version()).obj()
 
     def set_node(self, node: Node) -> None:
         self.state.set_node(node)
@@ -225,6 +281,17 @@ class _World:
                 state.objects.put("Namespace", make_namespace(name).label("team", value).obj())
             case ("service", app):
                 state.objects.put("Service", make_service(app).selector({"app": app}).obj())
+            case ("claims",):
+                self._put_claims()
+            case ("claim gone", name):
+                state.objects.remove("PersistentVolumeClaim", ("default", name))
+            case ("volume", name, zone):
+                state.objects.put("PersistentVolume", self._volume(name, zone))
+            case ("volume gone", name):
+                state.objects.remove("PersistentVolume", ("", name))
+            case ("csi node", name, count):
+                node = make_csi_node(name).driver("csi.example.com", count=count)
+                state.objects.put("CSINode", node.resource_version(self._version()).obj())
         state.nodes.journal.trim(state.nodes.row_count)
 
     def hold(self, templates: list[str]) -> None:
