@@ -273,7 +273,7 @@ async def test_nothing_happens_for_too_long(port: Port, caplog: pytest.LogCaptur
         await asyncio.wait_for(binding, 1)
     assert "volumes were not bound in time pod=default/p node=n1 waited_s=600 claims=data" in caplog.text
     attempt.unreserve()
-    assert [volume.spec.claim_ref for volume in rig.state.volumes.volumes_of_class("local")] == [None]
+    assert [volume.metadata.name for volume in rig.state.volumes.free_volumes("local")] == ["pv"]
 
 
 REFUSED = ApiError(409, "Conflict", 'Operation cannot be fulfilled on persistentvolumes "pv-2": modified', {})
@@ -288,10 +288,7 @@ async def test_a_refused_write_ends_the_attempt(port: Port) -> None:
         await asyncio.wait_for(attempt.bind(), 1)
     assert port.calls == ["volume pv-1 to a", "volume pv-2 to b"]
     attempt.unreserve()
-    assert {v.metadata.name for v in rig.state.volumes.volumes_of_class("local") if v.spec.claim_ref is None} == {
-        "pv-1",
-        "pv-2",
-    }
+    assert {volume.metadata.name for volume in rig.state.volumes.free_volumes("local")} == {"pv-1", "pv-2"}
 
 
 def without_annotations(obj: Any) -> Any:

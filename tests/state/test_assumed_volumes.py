@@ -93,18 +93,36 @@ def test_every_decision_counts_as_a_change_of_the_kind(objects: ObjectIndex, vol
     assert objects.version(VOLUME) == before + 2
 
 
-def test_volumes_are_found_by_class_however_they_change(objects: ObjectIndex, volumes: AssumedVolumes) -> None:
-    def names(storage_class: str) -> list[str]:
-        return [each.metadata.name for each in volumes.volumes_of_class(storage_class)]
+def free(volumes: AssumedVolumes, storage_class: str) -> list[str]:
+    return sorted(each.metadata.name for each in volumes.free_volumes(storage_class))
 
-    assert names("local") == ["pv"]
-    assert next(iter(volumes.volumes_of_class("local"))).spec.claim_ref is not None
+
+def naming(volumes: AssumedVolumes, claim: str) -> list[str]:
+    return [each.metadata.name for each in volumes.volumes_naming("default", claim)]
+
+
+def test_volumes_are_found_by_class_or_claim_however_they_change(objects: ObjectIndex, volumes: AssumedVolumes) -> None:
+    assert (free(volumes, "local"), naming(volumes, "data")) == ([], ["pv"])
+    volumes.forget_volume("pv")
+    assert (free(volumes, "local"), naming(volumes, "data")) == (["pv"], [])
     objects.put(VOLUME, volume("11", storage_class="fast"))
-    assert (names("local"), names("fast")) == ([], ["pv"])
-    objects.put(VOLUME, make_pv("pv-2").storage_class("fast").obj())
-    assert names("fast") == ["pv", "pv-2"]
+    assert (free(volumes, "local"), free(volumes, "fast")) == ([], ["pv"])
+    objects.put(VOLUME, make_pv("pv-2").storage_class("fast").claimed_by("data").obj())
+    objects.put(VOLUME, make_pv("pv-3").storage_class("fast").claimed_by("data", namespace="b").obj())
+    assert (free(volumes, "fast"), naming(volumes, "data")) == (["pv"], ["pv-2"])
+    volumes.assume_volume(bound_to(volume("11"), claim()))
+    assert (free(volumes, "fast"), naming(volumes, "data")) == ([], ["pv", "pv-2"])
+    objects.remove(VOLUME, ("", "pv-2"))
     objects.remove(VOLUME, ("", "pv"))
-    assert names("fast") == ["pv-2"]
+    assert (free(volumes, "fast"), naming(volumes, "data")) == ([], [])
+
+
+def test_volumes_from_before_the_first_look_are_found() -> None:
+    index = ObjectIndex()
+    index.put(VOLUME, volume())
+    index.put(VOLUME, make_pv("pv-2").claimed_by("data").obj())
+    volumes = AssumedVolumes(index)
+    assert (free(volumes, "local"), naming(volumes, "data")) == (["pv"], ["pv-2"])
 
 
 def test_the_annotation_of_old_names_the_class() -> None:

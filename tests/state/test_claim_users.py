@@ -68,8 +68,10 @@ def test_kept_up_to_date_is_the_same_as_counted_afresh(seed: int) -> None:
                 pods.pop(pod, None)
             case _:
                 pods[pod] = node
-                claim = f"c{chance.randrange(4)}"
-                state.set_pod(make_pod(pod).uid(f"u-{pod}").pvc(claim).node(node).obj())
+                placed = make_pod(pod).uid(f"u-{pod}").pvc(f"c{chance.randrange(4)}").node(node)
+                if chance.random() < 0.3:
+                    placed.volume(iscsi={"targetPortal": "p", "iqn": "i", "lun": 0})
+                state.set_pod(placed.obj())
         if step % 7 == 0:
             state.nodes.journal.trim(1)
         if step % 3 == 0:
@@ -77,5 +79,6 @@ def test_kept_up_to_date_is_the_same_as_counted_afresh(seed: int) -> None:
             for claim in ("c0", "c1", "c2", "c3"):
                 kept = {info.uid for info in state.claim_users.of("default", claim)}
                 assert kept == {info.uid for info in fresh.of("default", claim)}
+            assert state.claim_users.rows_with_disks() == fresh.rows_with_disks()
             rows = slice(0, state.nodes.row_count)
             assert state.claim_users.volume_counts()[rows].tolist() == fresh.volume_counts()[rows].tolist()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from kubesched.api.core import (
     PersistentVolumeClaim,
     Pod,
     RBDVolumeSource,
-    Volume,
 )
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
@@ -29,6 +27,7 @@ from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins.pod_volumes import READ_WRITE_ONCE_POD, has_claims, not_found
 from kubesched.state import aspects
+from kubesched.state.claim_users import Disk, disk_of
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
 from kubesched.state.pod_info import PodInfo
@@ -41,8 +40,6 @@ REASON_ONE_POD = (
 STATE_KEY = "PreFilterVolumeRestrictions"
 
 _CLAIM = "PersistentVolumeClaim"
-
-Disk: TypeAlias = GCEPersistentDiskVolumeSource | AWSElasticBlockStoreVolumeSource | ISCSIVolumeSource | RBDVolumeSource
 
 
 @dataclass(slots=True)
@@ -99,8 +96,19 @@ class VolumeRestrictions(Plugin):
         taken = 2 if restrictions.users else 0
         if not restrictions.disks:
             return Verdicts(np.full(len(nodes), taken, dtype=np.int32), _STATUSES) if taken else None
-        why = [1 if _mounted(restrictions.disks, node) else taken for node in nodes.infos()]
-        return Verdicts(np.array(why, dtype=np.int32), _STATUSES) if any(why) else None
+        why = np.full(len(nodes), taken, dtype=np.int32)
+        infos = nodes.infos()
+        for position in self._with_disks(nodes):
+            if _mounted(restrictions.disks, infos[position]):
+                why[position] = 1
+        return Verdicts(why, _STATUSES) if why.any() else None
+
+    def _with_disks(self, nodes: NodeSet) -> list[int]:
+        """Positions in the set where pods may mount such disks."""
+        if len(nodes) == 1 or nodes.table is not self.handle.state.nodes:
+            return list(range(len(nodes)))
+        rows = list(self.handle.state.claim_users.rows_with_disks())
+        return np.flatnonzero(nodes.positions_of(rows)).tolist() if rows else []
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
         """The disk and who has it mounted; else the claim, who uses it, and where."""
@@ -155,11 +163,7 @@ def disk_is_free(pod: Pod, node: NodeInfo) -> bool:
 
 def disks(pod: Pod) -> tuple[Disk, ...]:
     """The sources in the pod that bear one writer per node."""
-    return tuple(disk for volume in pod.spec.volumes if (disk := _disk(volume)) is not None)
-
-
-def _disk(volume: Volume) -> Disk | None:
-    return volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd
+    return tuple(disk for volume in pod.spec.volumes if (disk := disk_of(volume)) is not None)
 
 
 def _mounted(mounts: Iterable[Disk], node: NodeInfo) -> bool:

@@ -8,7 +8,7 @@ a late event, does not undo it. One instance for all profiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim
@@ -22,13 +22,15 @@ CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 class AssumedVolumes:
-    __slots__ = ("_assumed", "_by_class", "_objects")
+    __slots__ = ("_assumed", "_free", "_objects", "_reserved")
 
     def __init__(self, objects: ObjectIndex) -> None:
         self._objects = objects
         self._assumed: dict[str, dict[ObjectKey, Any]] = {VOLUME: {}, CLAIM: {}}
-        #: Names of the volumes of each class, in order of first sight.
-        self._by_class: dict[str, dict[str, None]] = {}
+        #: Names of the volumes of each class that the watch shows without a claim.
+        self._free: dict[str, set[str]] = {}
+        #: Names of the volumes that the watch shows with a claim, by the claim.
+        self._reserved: dict[ObjectKey, set[str]] = {}
         for volume in objects.list(VOLUME):
             self._index(None, volume)
         objects.subscribe(VOLUME, self._volume_changed)
@@ -44,11 +46,20 @@ class AssumedVolumes:
         claim: PersistentVolumeClaim | None = self._get(CLAIM, (namespace, name))
         return claim
 
-    def volumes_of_class(self, class_name: str) -> Iterable[PersistentVolume]:
-        for name in self._by_class.get(class_name, ()):
-            volume = self.volume(name)
-            assert volume is not None, f"the index of classes knows volume {name}, the index of objects does not"
-            yield volume
+    def free_volumes(self, class_name: str) -> Iterator[PersistentVolume]:
+        """Volumes of the class without a claim, in no particular order."""
+        for name in self._free.get(class_name, ()):
+            volume = self._known(name)
+            if volume.spec.claim_ref is None:
+                yield volume
+
+    def volumes_naming(self, namespace: str, claim: str) -> list[PersistentVolume]:
+        """Volumes whose `claimRef` speaks of a claim of this name, by name."""
+        key = (namespace, claim)
+        names = set(self._reserved.get(key, ()))
+        names.update(name for (_, name), volume in self._assumed[VOLUME].items() if _claim_key(volume) == key)
+        volumes = [self._known(name) for name in sorted(names)]
+        return [volume for volume in volumes if _claim_key(volume) == key]
 
     # -- deciding
 
@@ -94,18 +105,32 @@ class AssumedVolumes:
         if assumed is not None and (new is None or is_newer(new, assumed)):
             self._end(kind, key)
 
+    def _known(self, name: str) -> PersistentVolume:
+        volume = self.volume(name)
+        assert volume is not None, f"volume {name} is indexed but not there"
+        return volume
+
     def _index(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        was = None if old is None else class_of_volume(old)
-        now = None if new is None else class_of_volume(new)
-        if was == now:
-            return
-        if old is not None and was is not None:
-            names = self._by_class[was]
-            del names[old.metadata.name]
+        if old is not None:
+            names = self._place(old)
+            names.remove(old.metadata.name)
             if not names:
-                del self._by_class[was]
-        if new is not None and now is not None:
-            self._by_class.setdefault(now, {})[new.metadata.name] = None
+                self._forget_place(old)
+        if new is not None:
+            self._place(new).add(new.metadata.name)
+
+    def _place(self, volume: PersistentVolume) -> set[str]:
+        key = _claim_key(volume)
+        if key is None:
+            return self._free.setdefault(class_of_volume(volume), set())
+        return self._reserved.setdefault(key, set())
+
+    def _forget_place(self, volume: PersistentVolume) -> None:
+        key = _claim_key(volume)
+        if key is None:
+            del self._free[class_of_volume(volume)]
+        else:
+            del self._reserved[key]
 
 
 def is_newer(obj: Any, than: Any) -> bool:
@@ -116,6 +141,11 @@ def is_newer(obj: Any, than: Any) -> bool:
         return int(obj.metadata.resource_version) > int(than.metadata.resource_version)
     except ValueError:
         return True
+
+
+def _claim_key(volume: PersistentVolume) -> ObjectKey | None:
+    reference = volume.spec.claim_ref
+    return None if reference is None else (reference.namespace, reference.name)
 
 
 def class_of_volume(volume: PersistentVolume) -> str:

@@ -1,4 +1,4 @@
-"""`ClaimUsers`: which placed pods use which claims, and how many volumes each node has at most to attach.
+"""`ClaimUsers`: which placed pods use which claims, and which volumes of theirs are where.
 
 Derived from the pods of the node table's rows and brought up to date at first need, from the rows that the journal
 names: who never asks pays nothing. Pods on nodes that have no Node object count nowhere, as in the original.
@@ -6,9 +6,18 @@ names: who never asks pays nothing. Pods on nodes that have no Node object count
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
-from kubesched.api.core import Pod, Volume
+from kubesched.api.core import (
+    AWSElasticBlockStoreVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    ISCSIVolumeSource,
+    Pod,
+    RBDVolumeSource,
+    Volume,
+)
 from kubesched.state import aspects
 from kubesched.state.node_table import Ints, NodeTable
 from kubesched.state.objects import ObjectKey
@@ -18,7 +27,7 @@ _CHANGES = aspects.PODS | aspects.MEMBERSHIP
 
 
 class ClaimUsers:
-    __slots__ = ("_counts", "_position", "_rows", "_table", "_users")
+    __slots__ = ("_counts", "_disks", "_position", "_rows", "_table", "_users")
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -26,6 +35,7 @@ class ClaimUsers:
         #: Per row the claims of its pods, with the user's UID.
         self._rows: list[list[tuple[ObjectKey, str]]] = []
         self._counts: Ints = np.zeros(0, dtype=np.int64)
+        self._disks: set[int] = set()
         self._users: dict[ObjectKey, dict[str, PodInfo]] = {}
 
     def of(self, namespace: str, claim: str) -> list[PodInfo]:
@@ -38,6 +48,11 @@ class ClaimUsers:
         self._refresh()
         return self._counts
 
+    def rows_with_disks(self) -> set[int]:
+        """The rows where some pod mounts a disk that it names itself, of those that bear one writer per node."""
+        self._refresh()
+        return self._disks
+
     def _refresh(self) -> None:
         table = self._table
         position = table.journal.position
@@ -45,7 +60,7 @@ class ClaimUsers:
             return
         changes = table.journal.since(self._position) if self._position >= 0 else None
         if changes is None:
-            self._rows, self._users = [], {}
+            self._rows, self._users, self._disks = [], {}, set()
             self._counts = np.zeros(len(table.pod_count), dtype=np.int64)
             changed = range(table.row_count)
         else:
@@ -75,6 +90,7 @@ class ClaimUsers:
                 del self._users[claim]
         self._rows[row] = []
         self._counts[row] = 0
+        self._disks.discard(row)
 
     def _take(self, row: int) -> None:
         claims = self._rows[row]
@@ -88,8 +104,18 @@ class ClaimUsers:
                     if info.uid not in users:
                         users[info.uid] = info
                         claims.append((claim, info.uid))
+                elif disk_of(volume) is not None:
+                    self._disks.add(row)
                 count += may_need_attaching(volume)
         self._counts[row] = count
+
+
+Disk: TypeAlias = GCEPersistentDiskVolumeSource | AWSElasticBlockStoreVolumeSource | ISCSIVolumeSource | RBDVolumeSource
+
+
+def disk_of(volume: Volume) -> Disk | None:
+    """A source in the pod itself that bears one writer per node."""
+    return volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd
 
 
 def may_need_attaching(volume: Volume) -> bool:

@@ -7,7 +7,6 @@ would ask of a node. (kube-scheduler v1.36 and component-helpers `FindMatchingVo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kubesched.api import quantity, selectors
@@ -188,39 +187,34 @@ def _open(
 
 def _fitting(claim: PersistentVolumeClaim, volumes: AssumedVolumes) -> list[PersistentVolume]:
     """What may be bound to the claim, the smallest first; one set aside for it excludes all others."""
-    spec = claim.spec
+    spec, class_name = claim.spec, class_of_claim(claim)
+    size_nanos = quantity.nano_value(spec.resources.requests.get("storage", 0))
+    for volume in volumes.volumes_naming(claim.metadata.namespace, claim.metadata.name):
+        if class_of_volume(volume) == class_name and names_claim(volume, claim) and _suits(volume, claim, size_nanos):
+            return [volume]
     wanted = selectors.compile_label_selector(spec.selector) if spec.selector is not None else None
     modes = frozenset(spec.access_modes)
-    found = []
-    for volume in _large_enough(claim, volumes):
-        if names_claim(volume, claim):
-            return [volume]
-        if (
-            volume.spec.claim_ref is None
-            and volume.status.phase == "Available"
-            and modes.issubset(volume.spec.access_modes)
-            and (wanted is None or wanted.matches(volume.metadata.labels))
-        ):
-            found.append(volume)
-    found.sort(key=lambda volume: (quantity.nano_value(volume.spec.capacity["storage"]), volume.metadata.name))
+    found = [
+        volume
+        for volume in volumes.free_volumes(class_name)
+        if volume.status.phase == "Available"
+        and _suits(volume, claim, size_nanos)
+        and modes.issubset(volume.spec.access_modes)
+        and (wanted is None or wanted.matches(volume.metadata.labels))
+    ]
+    found.sort(key=lambda volume: (quantity.nano_value(volume.spec.capacity.get("storage", 0)), volume.metadata.name))
     return found
 
 
-def _large_enough(claim: PersistentVolumeClaim, volumes: AssumedVolumes) -> Iterator[PersistentVolume]:
-    """Volumes of the claim's class, mode and size that are not about to go."""
-    spec = claim.spec
-    size_nanos = quantity.nano_value(spec.resources.requests.get("storage", 0))
-    mode = spec.volume_mode or "Filesystem"
-    attributes = spec.volume_attributes_class_name or ""
-    for volume in volumes.volumes_of_class(class_of_claim(claim)):
-        theirs = volume.spec
-        if (
-            quantity.nano_value(theirs.capacity.get("storage", 0)) >= size_nanos
-            and (theirs.volume_mode or "Filesystem") == mode
-            and (theirs.volume_attributes_class_name or "") == attributes
-            and volume.metadata.deletion_timestamp is None
-        ):
-            yield volume
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, size_nanos: int) -> bool:
+    """By size, mode and volume attributes class, and not about to go."""
+    spec, theirs = claim.spec, volume.spec
+    return (
+        quantity.nano_value(theirs.capacity.get("storage", 0)) >= size_nanos
+        and (theirs.volume_mode or "Filesystem") == (spec.volume_mode or "Filesystem")
+        and (theirs.volume_attributes_class_name or "") == (spec.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
 
 
 def may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
