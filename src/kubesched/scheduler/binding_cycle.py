@@ -39,6 +39,10 @@ class BindingReport(Protocol):
 
     def failed(self, binding: Binding, status: Status) -> None: ...
 
+    def drop_status_write(self, uid: str) -> asyncio.Future[None] | None:
+        """No more news that the pod does not fit; what to wait for until none is under way."""
+        ...
+
 
 class Stage(Enum):
     PERMIT = "Permit"
@@ -118,6 +122,8 @@ class Binding:
             status = await runtime.pre_bind(state, pod, node_name)
             if status is not None:
                 return status
+        if (writing := self._report.drop_status_write(self.queued.uid)) is not None:
+            await asyncio.shield(writing)
         self.stage = Stage.BIND
         status = await runtime.bind(state, pod, node_name)
         if status is not None and _leaves_open(status.cause):

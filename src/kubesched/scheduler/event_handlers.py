@@ -229,7 +229,7 @@ class EventHandlers:
         self._fate.pod_gone(uid)
         if placement is not None:
             self._happened(events.ASSIGNED_POD_DELETE, placement.placed_pod, None)
-        elif nominated and pending is not None:
+        elif pending is not None and (nominated or pending.status.nominated_node_name):
             self._nomination_ended(pending)
         if pending is not None:
             self._observe(events.UNSCHEDULED_POD_DELETE)

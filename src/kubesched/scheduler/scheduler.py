@@ -200,6 +200,9 @@ class Scheduler:
     def failed(self, binding: Binding, status: Status) -> None:
         self.inbox.post(self._apply_failed, binding, status)
 
+    def drop_status_write(self, uid: str) -> asyncio.Future[None] | None:
+        return self.status_writer.drop(uid)
+
     def _apply_bound(self, binding: Binding) -> None:
         self._end_binding(binding)
         queued, decision, runtime = binding.queued, binding.decision, binding.runtime

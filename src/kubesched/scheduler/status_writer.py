@@ -1,7 +1,9 @@
 """Writing pod statuses without getting in the way of binds.
 
 Conditions and nominations are queued per pod, the newest replacing what is not sent yet, and sent by a few calls at a
-time. A write that fails is logged and dropped: the next attempt of the pod brings the next one.
+time. So what is queued is bounded by the pods there are, and binds find the connections free. A write that fails is
+logged and dropped: the next attempt of the pod brings the next one. A pod that is about to be bound is written no more,
+for its binding would be followed by the news that it does not fit.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class StatusWriter:
         self._port = port
         self._spawn = spawn
         self._queued: dict[str, _Write] = {}
-        self._in_flight: set[str] = set()
+        self._in_flight: dict[str, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -52,24 +54,29 @@ class StatusWriter:
         self._idle.clear()
         self._start()
 
+    def drop(self, uid: str) -> asyncio.Future[None] | None:
+        """Send nothing more about the pod; what there is to wait for until what is under way was answered."""
+        self._queued.pop(uid, None)
+        return self._in_flight.get(uid)
+
     async def flushed(self) -> None:
         """Returns when everything submitted so far was sent."""
         await self._idle.wait()
 
     def _start(self) -> None:
-        for uid in list(self._queued):
-            if len(self._in_flight) >= _IN_FLIGHT_MAX:
+        while len(self._in_flight) < _IN_FLIGHT_MAX:
+            uid = next((uid for uid in self._queued if uid not in self._in_flight), None)
+            if uid is None:
                 return
-            if uid not in self._in_flight:
-                self._in_flight.add(uid)
-                self._spawn(f"status of pod {uid}", self._send(uid))
+            self._in_flight[uid] = asyncio.get_running_loop().create_future()
+            self._spawn(f"status of pod {uid}", self._send(uid))
 
     async def _send(self, uid: str) -> None:
         try:
             while (write := self._queued.pop(uid, None)) is not None:
                 await self._send_one(write)
         finally:
-            self._in_flight.discard(uid)
+            self._in_flight.pop(uid).set_result(None)
             if self._queued:
                 self._start()
             elif not self._in_flight:
