@@ -117,6 +117,9 @@ class _Replay:
     async def _send(self, session: aiohttp.ClientSession, url: str, exchange: Exchange) -> _Answer:
         headers = {n: v for n, v in exchange.headers.items() if n in _SENT_HEADERS and not v.startswith("Bearer")}
         headers.setdefault("accept-encoding", "identity")
+        if "if-none-match" in exchange.headers:
+            sent = exchange.headers["if-none-match"]
+            headers["if-none-match"] = self.known.names.get(sent, sent)
         body = self.setup.bodies.get(exchange.index) or _body(self.known, exchange)
         if body is None:
             headers.pop("content-type", None)
@@ -137,6 +140,8 @@ class _Replay:
 
     def _judge(self, outcome: Outcome, answer: _Answer) -> None:
         exchange = outcome.exchange
+        if "etag" in exchange.answer_headers and "etag" in answer.headers:
+            self.known.names.setdefault(exchange.answer_headers["etag"], answer.headers["etag"])
         comparison = Comparison(self.known, ownership=self.scenario.name in OWNERSHIP)
         comparison.equal(exchange.status, answer.status, ("status code",))
         for name in _COMPARED_HEADERS:

@@ -82,8 +82,33 @@ def _scenario(document: dict[str, Any]) -> Scenario:
     return Scenario(document["scenario"], document["profile"], exchanges)
 
 
+def _from_wire(raw: str) -> dict[str, Any]:
+    """An answer recorded as the bytes that came over the connection."""
+    head, _, body = raw.partition("\r\n\r\n")
+    status, *lines = head.split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if headers.get("transfer-encoding") == "chunked":
+        text = "".join(_chunks(body))
+        return {"status": int(status.split()[1]), "headers": headers, "stream": text.splitlines()}
+    is_json = headers.get("content-type") == "application/json"
+    return {"status": int(status.split()[1]), "headers": headers, "body": json.loads(body) if is_json else body}
+
+
+def _chunks(body: str) -> list[str]:
+    chunks = []
+    while True:
+        size, _, body = body.partition("\r\n")
+        length = int(size, 16)
+        if length == 0:
+            return chunks
+        chunks.append(body[:length])
+        body = body[length + 2 :]
+
+
 def _exchange(index: int, raw: dict[str, Any]) -> Exchange:
     request, response = raw["request"], raw["response"]
+    if "raw" in response:
+        response = _from_wire(response["raw"])
     stream = response.get("stream")
     return Exchange(
         index,

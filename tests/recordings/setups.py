@@ -43,12 +43,12 @@ class Setup:
     shown_at: dict[str, int] = field(default_factory=dict)
 
     def before(self, index: int, server: Server, known: Correspondence) -> None:
-        if index == 0 and self.version:
-            known.revision(self.version, server.store.revision)
         for document in self.due.get(index, ()):
             self._load(server, document, known)
         for act in self.acts.get(index, ()):
             act(server)
+        if index == 0 and self.version:
+            known.revision(self.version, server.store.revision)
 
     def _load(self, server: Server, document: Json, known: Correspondence) -> None:
         document = copy.deepcopy(document)
@@ -468,3 +468,23 @@ def _bookmarks(setup: Setup) -> None:
 @_extra("c09-update-status")
 def _update_status(setup: Setup) -> None:
     setup.start += 0.2  # the second changed before exchange 54
+
+
+@_extra("b03-schedule")
+def _schedule(setup: Setup) -> None:
+    setup.objects += [node("n1", {"topology.kubernetes.io/zone": "z1"})]
+    setup.objects += [node(name, {"topology.kubernetes.io/zone": "z2"}) for name in ("n2", "n3")]
+
+
+@_extra("c06-wire")
+def _wire(setup: Setup) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    setup.objects, setup.version = [], 1195
+    labelled = {"metadata": {"labels": {"q": "1"}}}
+
+    def two_events(server: Server) -> None:
+        _request(server, "POST", pods, pod("wire1"))
+        _request(server, "DELETE", f"{pods}/wire1")
+
+    setup.acts = {0: [lambda server: _request(server, "PATCH", "/api/v1/namespaces/kube-public", labelled)]}
+    setup.acts[1] = [two_events]

@@ -8,11 +8,14 @@ from tests.recordings.replay import replay
 from tests.recordings.scenario import known_differences, scenarios
 
 GREEN = (
+    "b03-schedule",
+    "b07-gates",
     "c01-discovery",
     "c03-create-defaults",
     "c04-list",
     "c05-watch",
     "c05b-watch-bookmark-interval",
+    "c06-wire",
     "c07-binding",
     "c08-delete",
     "c09-update-status",

@@ -64,8 +64,6 @@ def assign(api: Api, pod: Json, node: str, meta: Json) -> None:
     conditions = status.setdefault("conditions", [])
     for index, condition in enumerate(conditions):
         if condition["type"] == "PodScheduled":
-            if "observedGeneration" in condition:
-                scheduled["observedGeneration"] = condition["observedGeneration"]
             conditions[index] = scheduled
             return
     conditions.append(scheduled)

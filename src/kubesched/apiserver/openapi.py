@@ -10,7 +10,7 @@ import hashlib
 from functools import cache
 from typing import Any
 
-from kubesched.apiserver.messages import TEXT, Answer, Request, answer_json
+from kubesched.apiserver.messages import JSON, TEXT, Answer, Request
 from kubesched.apiserver.resources import GROUP_VERSIONS, RESOURCES, Resource
 from kubesched.apiserver.schema import Field, Struct, struct, struct_of
 from kubesched.apiserver.schema.structs import META, names
@@ -41,9 +41,8 @@ _METHODS = (("get", "get"), ("post", "create"), ("put", "update"), ("patch", "pa
 def answer(request: Request) -> Answer:
     path = request.path.rstrip("/")
     if path == "/openapi/v3":
-        answer_ = answer_json({"paths": {name: {"serverRelativeURL": _url(name)} for name in _v3_names()}})
-        answer_.content_type = TEXT  # as the original declares it
-        return answer_
+        body, etag = _v3_index()
+        return _cached(request, body, etag, {"Vary": "Accept-Encoding"}, TEXT)  # the original declares it as text
     if path == "/openapi/v2":
         if "com.github.proto-openapi" in request.headers.get("accept", "") and "json" not in request.headers["accept"]:
             raise Refusal(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json")
@@ -52,12 +51,24 @@ def answer(request: Request) -> Answer:
     if name not in _v3_names():
         raise PlainNotFound
     body, etag = _v3(name)
-    headers = {"ETag": f'"{etag}"', "Vary": "Accept"}
+    headers = {"Vary": "Accept"}
     if "hash" in request.query:
         headers["Cache-Control"] = "public, immutable"
+    return _cached(request, body, etag, headers, JSON)
+
+
+def _cached(request: Request, body: bytes, etag: str, headers: dict[str, str], content_type: str) -> Answer:
+    """The document, or word that the client has it."""
+    headers["ETag"] = f'"{etag}"'
     if request.headers.get("if-none-match", "").strip('"') == etag:
         return Answer(304, b"", "", headers)
-    return Answer(body=body, headers=headers)
+    return Answer(200, body, content_type, headers)
+
+
+@cache
+def _v3_index() -> tuple[bytes, str]:
+    body = encode({"paths": {name: {"serverRelativeURL": _url(name)} for name in _v3_names()}})
+    return body, hashlib.sha512(body).hexdigest().upper()
 
 
 @cache
