@@ -16,6 +16,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Verdicts
 from kubesched.framework.runtime.calling import PluginFailure
@@ -90,7 +91,7 @@ class _DryRun:
             misfits = self._ask(nodes, aspects.POD_CHANGE).why != 0
             is_victim[pods[misfits]] = True
             self._take_off(pods[misfits])
-        return [self._outcome(node, is_victim, breaks_budget) for node in range(len(self._counts))]
+        return self._outcomes(np.flatnonzero(is_victim), breaks_budget)
 
     def _fitting(self) -> Positions:
         """The nodes that the pod fits on now; the others are out."""
@@ -113,18 +114,22 @@ class _DryRun:
                 order[span] = start + np.argsort(~breaks[span], kind="stable")
         return order, breaks
 
-    def _outcome(self, node: int, is_victim: NDArray[np.bool_], breaks_budget: NDArray[np.bool_]) -> Candidate | Status:
-        status = self._out.get(node)
-        if status is not None:
-            return status
-        start = int(self._starts[node])
-        span = slice(start, start + int(self._counts[node]))
-        victims = np.flatnonzero(is_victim[span])
+    def _outcomes(self, victims: Positions, breaks_budget: NDArray[np.bool_]) -> list[Candidate | Status]:
+        pods = self._pods
+        by_node: list[list[Pod]] = [[] for _ in range(len(self._counts))]
+        for pod, node in zip(victims.tolist(), self._batch.rows[victims].tolist(), strict=True):
+            by_node[node].append(pods[pod].pod)
+        violations = np.bincount(self._batch.rows[victims[breaks_budget[victims]]], minlength=len(by_node)).tolist()
+        return [
+            self._out.get(node) or self._candidate(node, tuple(gone), violations[node])
+            for node, gone in enumerate(by_node)
+        ]
+
+    def _candidate(self, node: int, victims: tuple[Pod, ...], violation_count: int) -> Candidate | Status:
         name = self._twin.name_of(node)
-        if not len(victims):
+        if not victims:
             return Status.error(f'expected at least one victim pod on node "{name}"')
-        pods = tuple(self._pods[start + position].pod for position in victims.tolist())
-        return Candidate(name, pods, int(np.count_nonzero(breaks_budget[span][victims])))
+        return Candidate(name, victims, violation_count)
 
     # -- trying
 

@@ -58,13 +58,13 @@ def _top_priority(candidate: Candidate) -> int:
 
 
 def _priority_sum(candidate: Candidate) -> int:
-    return sum(priority(pod) + _PRIORITY_SHIFT for pod in candidate.victims)
+    return sum([pod.spec.priority or 0 for pod in candidate.victims]) + len(candidate.victims) * _PRIORITY_SHIFT
 
 
 def _top_start(candidate: Candidate) -> str:
     """The earliest start among the victims of the highest priority."""
     top = _top_priority(candidate)
-    return min(started(pod) for pod in candidate.victims if priority(pod) == top)
+    return min([started(pod) for pod in candidate.victims if (pod.spec.priority or 0) == top])
 
 
 #: One after the other, as long as candidates tie.
