@@ -48,9 +48,11 @@ class AssumedVolumes:
 
     def free_volumes(self, class_name: str) -> Iterator[PersistentVolume]:
         """Volumes of the class without a claim, in no particular order."""
+        assumed, get = self._assumed[VOLUME], self._objects.get
         for name in self._free.get(class_name, ()):
-            volume = self._known(name)
-            if volume.spec.claim_ref is None:
+            if ("", name) not in assumed:
+                volume: PersistentVolume | None = get(VOLUME, name)
+                assert volume is not None, f"volume {name} is indexed but not there"
                 yield volume
 
     def volumes_naming(self, namespace: str, claim: str) -> list[PersistentVolume]:

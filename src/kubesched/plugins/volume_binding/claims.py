@@ -195,15 +195,15 @@ def _fitting(claim: PersistentVolumeClaim, volumes: AssumedVolumes) -> list[Pers
     wanted = selectors.compile_label_selector(spec.selector) if spec.selector is not None else None
     modes = frozenset(spec.access_modes)
     found = [
-        volume
+        (quantity.nano_value(volume.spec.capacity.get("storage", 0)), volume.metadata.name, volume)
         for volume in volumes.free_volumes(class_name)
         if volume.status.phase == "Available"
         and _suits(volume, claim, size_nanos)
         and modes.issubset(volume.spec.access_modes)
         and (wanted is None or wanted.matches(volume.metadata.labels))
     ]
-    found.sort(key=lambda volume: (quantity.nano_value(volume.spec.capacity.get("storage", 0)), volume.metadata.name))
-    return found
+    found.sort()  # by size, then by name: that no two share
+    return [volume for _, _, volume in found]
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, size_nanos: int) -> bool:
