@@ -27,10 +27,11 @@ class AssumedVolumes:
     def __init__(self, objects: ObjectIndex) -> None:
         self._objects = objects
         self._assumed: dict[str, dict[ObjectKey, Any]] = {VOLUME: {}, CLAIM: {}}
-        #: Names of the volumes of each class that the watch shows without a claim.
-        self._free: dict[str, set[str]] = {}
+        #: Names of the volumes of each class that the watch shows without a claim, in order of first sight: that is
+        #: how they lie in memory, and there may be thousands.
+        self._free: dict[str, dict[str, None]] = {}
         #: Names of the volumes that the watch shows with a claim, by the claim.
-        self._reserved: dict[ObjectKey, set[str]] = {}
+        self._reserved: dict[ObjectKey, dict[str, None]] = {}
         for volume in objects.list(VOLUME):
             self._index(None, volume)
         objects.subscribe(VOLUME, self._volume_changed)
@@ -115,17 +116,17 @@ class AssumedVolumes:
     def _index(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if old is not None:
             names = self._place(old)
-            names.remove(old.metadata.name)
+            del names[old.metadata.name]
             if not names:
                 self._forget_place(old)
         if new is not None:
-            self._place(new).add(new.metadata.name)
+            self._place(new)[new.metadata.name] = None
 
-    def _place(self, volume: PersistentVolume) -> set[str]:
+    def _place(self, volume: PersistentVolume) -> dict[str, None]:
         key = _claim_key(volume)
         if key is None:
-            return self._free.setdefault(class_of_volume(volume), set())
-        return self._reserved.setdefault(key, set())
+            return self._free.setdefault(class_of_volume(volume), {})
+        return self._reserved.setdefault(key, {})
 
     def _forget_place(self, volume: PersistentVolume) -> None:
         key = _claim_key(volume)
