@@ -279,6 +279,23 @@ class TestVolumes:
             }},
         }  # fmt: skip
 
+    @pytest.mark.parametrize(
+        ("reference", "ours"),
+        [
+            pytest.param({"namespace": "default", "name": "c-a"}, False, id="set-aside-for-the-claim"),
+            pytest.param({"namespace": "default", "name": "c-a", "uid": "cu"}, False, id="bound-to-the-claim"),
+            pytest.param({"namespace": "default", "name": "c-a", "uid": "former"}, True, id="bound-to-a-former-one"),
+            pytest.param({"namespace": "other", "name": "c-a"}, True, id="set-aside-for-another"),
+        ],
+    )
+    async def test_a_volume_that_was_set_aside_stays_its_owners(self, reference, ours):
+        volume = {**VOLUME, "spec": {**VOLUME["spec"], "claimRef": reference}}  # type: ignore[dict-item]
+        port, transport = make(reply(200, volume))
+        await port.update_volume(self.volume, claim=self.claim)
+        put = transport.sent[1].json
+        assert put["spec"]["claimRef"]["uid"] == "cu"
+        assert (put["metadata"].get("annotations") == {"pv.kubernetes.io/bound-by-controller": "yes"}) is ours
+
     async def test_a_claim_is_told_its_node(self):
         port, transport = make(reply(200, CLAIM))
         await port.update_claim(self.claim, selected_node="v1")

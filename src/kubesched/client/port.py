@@ -103,8 +103,10 @@ class ApiPort:
 
     async def update_volume(self, volume: PersistentVolume, *, claim: PersistentVolumeClaim) -> PersistentVolume:
         document = await self._current(kinds.PERSISTENT_VOLUME, volume)
-        _annotate(document, BOUND_BY_CONTROLLER, "yes")
-        document.setdefault("spec", {})["claimRef"] = {
+        spec = document.setdefault("spec", {})
+        if not _names_claim(spec.get("claimRef") or {}, claim):
+            _annotate(document, BOUND_BY_CONTROLLER, "yes")
+        spec["claimRef"] = {
             "kind": "PersistentVolumeClaim",
             "namespace": claim.metadata.namespace,
             "name": claim.metadata.name,
@@ -209,6 +211,14 @@ def _difference(old: Condition, new: Condition, now: float) -> dict[str, Any]:
 def _pod_path(metadata: ObjectMeta, subresource: str = "") -> str:
     # Names of pods and namespaces hold nothing that would have to be quoted; `Kind.path` costs as much as the JSON.
     return f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}{subresource}"
+
+
+def _names_claim(reference: dict[str, Any], claim: PersistentVolumeClaim) -> bool:
+    """Whether somebody has bound the volume to the claim, or set it aside for it: it stays theirs then."""
+    metadata = claim.metadata
+    return (reference.get("namespace"), reference.get("name")) == (metadata.namespace, metadata.name) and reference.get(
+        "uid", ""
+    ) in ("", metadata.uid)
 
 
 def _annotate(document: dict[str, Any], name: str, value: str) -> None:

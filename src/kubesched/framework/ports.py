@@ -57,7 +57,8 @@ class ClusterPort(Protocol):
         ...
 
     async def update_volume(self, volume: PersistentVolume, *, claim: PersistentVolumeClaim) -> PersistentVolume:
-        """PUT the volume with `claimRef` set to `claim` and the annotation `pv.kubernetes.io/bound-by-controller`.
+        """PUT the volume with `claimRef` set to `claim` and, unless the volume was set aside for the claim before, the
+        annotation `pv.kubernetes.io/bound-by-controller`.
 
         Fails with a 409 `ApiError` when the volume is no longer at `volume.metadata.resource_version`.
         """
