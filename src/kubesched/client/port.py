@@ -216,9 +216,8 @@ def _pod_path(metadata: ObjectMeta, subresource: str = "") -> str:
 def _names_claim(reference: dict[str, Any], claim: PersistentVolumeClaim) -> bool:
     """Whether somebody has bound the volume to the claim, or set it aside for it: it stays theirs then."""
     metadata = claim.metadata
-    return (reference.get("namespace"), reference.get("name")) == (metadata.namespace, metadata.name) and reference.get(
-        "uid", ""
-    ) in ("", metadata.uid)
+    same_name = (reference.get("namespace"), reference.get("name")) == (metadata.namespace, metadata.name)
+    return same_name and reference.get("uid", "") in ("", metadata.uid)
 
 
 def _annotate(document: dict[str, Any], name: str, value: str) -> None:
