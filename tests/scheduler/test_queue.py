@@ -588,7 +588,7 @@ async def test_statuses_of_one_pod_are_merged_while_calls_are_under_way():
     release = asyncio.Event()
 
     class SlowPort:
-        sent: list[tuple[str, object, object]] = []  # noqa: RUF012
+        sent: list[tuple[str, object, object]] = []
 
         async def patch_pod_status(self, pod, *, condition=None, nominated_node_name=None):
             self.sent.append((pod.metadata.name, condition, nominated_node_name))
