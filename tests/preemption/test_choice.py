@@ -6,7 +6,8 @@ import pytest
 
 from kubesched.preemption.candidate import Candidate
 from kubesched.preemption.choice import ONLY_ONE, TIE, choose
-from kubesched.preemption.rules import CRITERIA, importance
+from kubesched.preemption.rules import CRITERIA
+from kubesched.state.pod_info import PodInfo
 from tests.build import PodBuilder, make_pod
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T09:00:00Z"
@@ -30,16 +31,17 @@ EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T09:00:00Z"
     ],
 )
 def test_importance(more: PodBuilder, less: PodBuilder) -> None:
-    assert importance(more.obj()) < importance(less.obj())
+    assert PodInfo(more.obj()).seniority < PodInfo(less.obj()).seniority
 
 
 def test_times_written_differently_are_equal() -> None:
     ways = [LATE, "2026-01-01T09:00:00.000Z", "2026-01-01T10:00:00+01:00"]
-    assert len({importance(make_pod().started(way).obj()) for way in ways}) == 1
+    assert len({PodInfo(make_pod().started(way).obj()).seniority for way in ways}) == 1
 
 
 def candidate(name: str, *victims: PodBuilder, violations: int = 0) -> Candidate:
-    return Candidate(name, tuple(sorted((victim.obj() for victim in victims), key=importance)), violations)
+    infos = [PodInfo(victim.obj()) for victim in victims]
+    return Candidate(name, tuple(sorted(infos, key=lambda info: info.seniority)), violations)
 
 
 def victim(priority: int, started: str = EARLY) -> PodBuilder:

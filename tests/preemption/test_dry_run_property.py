@@ -16,7 +16,6 @@ from kubesched.api.core import Pod
 from kubesched.framework.results import Diagnosis
 from kubesched.framework.status import Code
 from kubesched.preemption.budgets import Budgets
-from kubesched.preemption.rules import importance
 from kubesched.state.pod_info import PodInfo
 from tests.build import Builder, PodBuilder, make_node, make_pdb, make_pod
 from tests.harness import Harness
@@ -88,7 +87,9 @@ def _victims(
     world: _World, pod: Pod, name: str, there: list[Pod], limit: int, protecting: list[Any]
 ) -> tuple[list[str], int] | None:
     """The victims on the node, the most important first, and the budgets broken; None if it is no candidate."""
-    potential = sorted((each for each in there if (each.spec.priority or 0) < limit), key=importance)
+    potential = sorted(
+        (each for each in there if (each.spec.priority or 0) < limit), key=lambda each: PodInfo(each).seniority
+    )
     if not potential or not world.fits_without(potential, pod, name):
         return None
     breaks = Budgets(protecting).violations(potential)
@@ -131,7 +132,7 @@ class _World:
         finding = self._harness.plugin("DefaultPreemption").find(state, fits.diagnosis)
         self._harness.check()
         candidates = {
-            each.node_name: ([victim.name for victim in each.victims], each.violation_count)
+            each.node_name: ([victim.pod.name for victim in each.victims], each.violation_count)
             for each in finding.candidates
         }
         return candidates, finding.rejected.by_node() if finding.rejected is not None else {}

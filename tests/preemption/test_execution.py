@@ -121,7 +121,7 @@ class Bench:
         self.execution = Execution(self.handle, "DefaultPreemption")
 
     async def begin(self) -> Status | None:
-        return await self.execution.begin(Candidate("n1", self.victims), PREEMPTOR)
+        return await self.execution.begin(Candidate("n1", tuple(map(PodInfo, self.victims))), PREEMPTOR)
 
     async def end(self) -> None:
         await asyncio.gather(*self.control.tasks)

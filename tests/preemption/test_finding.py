@@ -52,7 +52,7 @@ class Asked:
 
 
 def victims(finding: Finding) -> dict[str, list[str]]:
-    return {each.node_name: [pod.name for pod in each.victims] for each in finding.candidates}
+    return {each.node_name: [info.pod.name for info in each.victims] for each in finding.candidates}
 
 
 def best(finding: Finding) -> str:
@@ -246,7 +246,7 @@ def test_the_search_goes_on_until_one_candidate_breaks_no_budget() -> None:
 def test_a_plugin_may_spare_pods() -> None:
     objects: list[Builder[Any]] = [node("n1"), placed("spared", "n1", 2), placed("other", "n1", 2, 5)]
     asked = Asked(preemptor(2), objects)
-    rules = Rules(may_be_victim=lambda victim, preemptor, node: victim.name != "spared")
+    rules = Rules(may_be_victim=lambda victim, preemptor, node: victim.pod.name != "spared")
     finding = Preemption(asked.runtime.handle, "Test", rules=rules).find(asked.state, asked.diagnosis)
     assert victims(finding) == {"n1": ["other"]}
 
@@ -257,7 +257,7 @@ def test_a_plugin_may_order_pods_and_candidates_otherwise() -> None:
         *(node("n2"), placed("c", "n2", 2, 7), placed("d", "n2", 2, 8)),
     ]
     asked = Asked(preemptor(2), objects)
-    by_name = Rules(importance=lambda pod: pod.name, criteria=())
+    by_name = Rules(importance=lambda info: info.pod.name, criteria=())
     finding = Preemption(asked.runtime.handle, "Test", rules=by_name).find(asked.state, asked.diagnosis)
     assert victims(finding) == {"n1": ["b"], "n2": ["d"]}
     assert finding.choice is not None and len(finding.choice.equals) == 2

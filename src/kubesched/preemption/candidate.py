@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubesched.api.core import Pod
+from kubesched.state.pod_info import PodInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,5 +12,5 @@ class Candidate:
     """`victims` come from the most to the least important; `violation_count` of them break a disruption budget."""
 
     node_name: str
-    victims: tuple[Pod, ...]
+    victims: tuple[PodInfo, ...]
     violation_count: int = 0

@@ -16,7 +16,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Verdicts
 from kubesched.framework.runtime.calling import PluginFailure
@@ -25,7 +24,6 @@ from kubesched.framework.status import Status
 from kubesched.preemption.budgets import Budgets
 from kubesched.preemption.candidate import Candidate
 from kubesched.state import aspects
-from kubesched.state.hypothetical_table import PodBatch
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeTable
 from kubesched.state.pod_info import PodInfo
@@ -74,13 +72,12 @@ class _DryRun:
         self._counts = np.array([len(pods) for pods in potential], dtype=np.intp)
         self._starts = np.cumsum(self._counts) - self._counts
         self._pods = list(chain.from_iterable(potential))
-        self._batch = PodBatch(self._pods, np.repeat(np.arange(len(rows)), self._counts))
+        self._batch = self._twin.batch(self._pods, np.repeat(np.arange(len(rows)), self._counts))
         #: Why a node is out of the race.
         self._out: dict[int, Status] = {}
 
     def outcomes(self, budgets: Budgets) -> list[Candidate | Status]:
-        everyone = np.arange(len(self._pods))
-        self._take_off(everyone)
+        self._take_off(np.arange(len(self._pods)), one_each=False)
         fitting = self._fitting()
         order, breaks_budget = self._put_back_order(fitting, budgets)
         is_victim = np.zeros(len(self._pods), dtype=np.bool_)
@@ -116,16 +113,16 @@ class _DryRun:
 
     def _outcomes(self, victims: Positions, breaks_budget: NDArray[np.bool_]) -> list[Candidate | Status]:
         pods = self._pods
-        by_node: list[list[Pod]] = [[] for _ in range(len(self._counts))]
+        by_node: list[list[PodInfo]] = [[] for _ in range(len(self._counts))]
         for pod, node in zip(victims.tolist(), self._batch.rows[victims].tolist(), strict=True):
-            by_node[node].append(pods[pod].pod)
+            by_node[node].append(pods[pod])
         violations = np.bincount(self._batch.rows[victims[breaks_budget[victims]]], minlength=len(by_node)).tolist()
         return [
             self._out.get(node) or self._candidate(node, tuple(gone), violations[node])
             for node, gone in enumerate(by_node)
         ]
 
-    def _candidate(self, node: int, victims: tuple[Pod, ...], violation_count: int) -> Candidate | Status:
+    def _candidate(self, node: int, victims: tuple[PodInfo, ...], violation_count: int) -> Candidate | Status:
         name = self._twin.name_of(node)
         if not victims:
             return Status.error(f'expected at least one victim pod on node "{name}"')
@@ -155,12 +152,12 @@ class _DryRun:
         asked = twin.all_nodes() if len(nodes) == twin.row_count else twin.nodes_at(nodes)
         return self._filtering.evaluate_with_nominated(state, asked, reading=reading, promises=self._promises)
 
-    def _take_off(self, pods: Positions) -> None:
-        self._twin.displace_all(self._batch, pods)
+    def _take_off(self, pods: Positions, *, one_each: bool = True) -> None:
+        self._twin.displace_all(self._batch, pods, one_each=one_each)
         self._tell(self._filtering.remove_pod, pods)
 
     def _put_back(self, pods: Positions) -> None:
-        self._twin.place_all(self._batch, pods)
+        self._twin.place_all(self._batch, pods, one_each=True)
         self._tell(self._filtering.add_pod, pods)
 
     def _tell(self, tell: Callable[[CycleState, PodInfo, NodeInfo], None], pods: Positions) -> None:

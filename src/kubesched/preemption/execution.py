@@ -22,7 +22,6 @@ from kubesched.api.meta import Condition
 from kubesched.framework.handle import Handle
 from kubesched.framework.status import Status
 from kubesched.preemption.candidate import Candidate
-from kubesched.preemption.rules import priority
 
 log = logging.getLogger("kubesched.preemption")
 
@@ -48,7 +47,7 @@ class Execution:
     async def begin(self, candidate: Candidate, preemptor: Pod) -> Status | None:
         """Ask the victims to go; with asynchronous preemption only begin to. An error ends the attempt."""
         metrics = self._handle.metrics
-        victims = [victim for victim in candidate.victims if not self._is_going(victim)]
+        victims = [info.pod for info in candidate.victims if not self._is_going(info.pod)]
         if not self._beside:
             metrics.preemption_victims(len(candidate.victims))
             error = await self._evict_all(victims, preemptor, candidate.node_name)
@@ -195,7 +194,7 @@ class Execution:
     async def _clear_lower_nominations(self, node_name: str, preemptor: Pod) -> bool:
         """Pods of lower priority that were promised this node will not fit there any more, and may look elsewhere."""
         nominated = self._handle.state.nominator.pods_on(node_name)
-        limit = priority(preemptor)
+        limit = preemptor.spec.priority or 0
         cleared = [self._clear(info.pod, node_name) for info in nominated if info.priority < limit]
         return all(await asyncio.gather(*cleared))
 

@@ -19,6 +19,7 @@ from kubesched.preemption.execution import Execution
 from kubesched.preemption.lowest_priority import LowestPriorities
 from kubesched.preemption.rules import Rules
 from kubesched.preemption.search import Search, Sought
+from kubesched.state.pod_info import PodInfo
 
 log = logging.getLogger("kubesched.preemption")
 
@@ -133,10 +134,11 @@ class Preemption:
         if status is None or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return None  # that node is of no use any more
         node = cluster.nodes.by_name.get(nominated)
-        if node is not None and node.row >= 0:
-            for info in node.pods.values():
-                if self._execution.is_leaving(info.pod) and self._rules.allows(info.pod, pod, node):
-                    return TERMINATING_MESSAGE
+        if node is None or node.row < 0:
+            return None
+        is_leaving = self._execution.is_leaving
+        if any(is_leaving(info.pod) for info in self._rules.victims_on(node, state.pod_info)):
+            return TERMINATING_MESSAGE
         return None
 
     def _sought(self, promising_count: int, everywhere: bool) -> Sought:
@@ -158,7 +160,10 @@ class Preemption:
     async def _ask_extenders(self, pod: Pod, candidates: tuple[Candidate, ...]) -> list[Candidate]:
         """What the extenders that take part leave of the candidates; each sees what the ones before it left."""
         nodes = self._handle.state.nodes
-        victims = {each.node_name: Victims(each.victims, each.violation_count) for each in candidates}
+        victims = {
+            each.node_name: Victims(tuple(info.pod for info in each.victims), each.violation_count)
+            for each in candidates
+        }
         for extender in self._handle.extenders:
             if not extender.supports_preemption() or not extender.is_interested(pod):
                 continue
@@ -176,7 +181,7 @@ class Preemption:
                 raise KubeschedError(f'expected at least one victim pod on node "{name}"')
             if not victims:
                 break
-        return [Candidate(name, left.pods, left.violation_count) for name, left in victims.items()]
+        return [Candidate(name, tuple(map(PodInfo, left.pods)), left.violation_count) for name, left in victims.items()]
 
 
 def _keeping_or_clearing(nomination: str | None) -> PostFilterResult | None:

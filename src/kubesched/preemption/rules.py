@@ -8,40 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from kubesched.api.core import Pod
-from kubesched.api.meta import format_micro_time, parse_time
 from kubesched.preemption.candidate import Candidate
 from kubesched.state.node_info import NodeInfo
-
-#: Orders after every time: a pod that has not started yet counts as started last.
-NOT_STARTED = "~"
+from kubesched.state.pod_info import PodInfo
 
 #: Priorities are int32. Moved up by this, none is negative, so that more victims never make a smaller sum.
 _PRIORITY_SHIFT = 1 << 31
-
-
-def priority(pod: Pod) -> int:
-    return pod.spec.priority or 0
-
-
-def importance(pod: Pod) -> tuple[int, str]:
-    """Sorts the most important pod first: by priority, then by who has been running for longer."""
-    return -(pod.spec.priority or 0), started(pod)
-
-
-def started(pod: Pod) -> str:
-    """When the pod started, as a text that orders by time."""
-    text = pod.status.start_time
-    if text is None:
-        return NOT_STARTED
-    if len(text) == 20 and text[19] == "Z":
-        return text[:19]
-    try:
-        return format_micro_time(parse_time(text))[:-1].rstrip("0").rstrip(".")
-    except ValueError:
-        return NOT_STARTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +29,16 @@ class Criterion:
 
 
 def _top_priority(candidate: Candidate) -> int:
-    return priority(candidate.victims[0])
+    return candidate.victims[0].priority
 
 
 def _priority_sum(candidate: Candidate) -> int:
-    return sum([pod.spec.priority or 0 for pod in candidate.victims]) + len(candidate.victims) * _PRIORITY_SHIFT
+    return sum([info.priority for info in candidate.victims]) + len(candidate.victims) * _PRIORITY_SHIFT
 
 
 def _top_start(candidate: Candidate) -> str:
     """The earliest start among the victims of the highest priority."""
-    top = _top_priority(candidate)
-    return min([started(pod) for pod in candidate.victims if (pod.spec.priority or 0) == top])
+    return min([info.seniority for info in candidate.victims])[1]
 
 
 #: One after the other, as long as candidates tie.
@@ -80,12 +54,17 @@ CRITERIA: tuple[Criterion, ...] = (
 @dataclass(frozen=True, slots=True)
 class Rules:
     #: (victim, preemptor, node) -> may it be preempted? On top of its lower priority; None for no further rule.
-    may_be_victim: Callable[[Pod, Pod, NodeInfo], bool] | None = None
+    may_be_victim: Callable[[PodInfo, PodInfo, NodeInfo], bool] | None = None
     #: A key that sorts the most important pod first.
-    importance: Callable[[Pod], Any] = importance
+    importance: Callable[[PodInfo], Any] = attrgetter("seniority")
     criteria: Sequence[Criterion] = CRITERIA
 
-    def allows(self, victim: Pod, preemptor: Pod, node: NodeInfo) -> bool:
-        if priority(victim) >= priority(preemptor):
-            return False
-        return self.may_be_victim is None or self.may_be_victim(victim, preemptor, node)
+    def victims_on(self, node: NodeInfo, preemptor: PodInfo) -> list[PodInfo]:
+        """The pods of the node that may be preempted, the most important first."""
+        limit, may_be_victim = preemptor.priority, self.may_be_victim
+        pods = [info for info in node.pods.values() if (info.pod.spec.priority or 0) < limit]
+        if may_be_victim is not None:
+            pods = [info for info in pods if may_be_victim(info, preemptor, node)]
+        if len(pods) > 1:
+            pods.sort(key=self.importance)
+        return pods

@@ -7,7 +7,6 @@ one of them without a broken budget.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,6 @@ from kubesched.preemption.dry_run import dry_run
 from kubesched.preemption.lowest_priority import LowestPriorities
 from kubesched.preemption.rules import Rules
 from kubesched.state.node_table import NodeTable
-from kubesched.state.pod_info import PodInfo
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
@@ -88,7 +86,8 @@ class Search:
 
     def _try(self, rows: NDArray[np.intp], wanted: int) -> bool:
         """Whether there are enough candidates now."""
-        potential = [self._potential_victims(row) for row in rows.tolist()]
+        infos, preemptor = self._table.infos, self._state.pod_info
+        potential = [self._rules.victims_on(infos[row], preemptor) for row in rows.tolist()]
         if not all(potential):
             have_victims = np.array([bool(pods) for pods in potential], dtype=np.bool_)
             self._codes[rows[~have_victims]] = 1
@@ -104,19 +103,6 @@ class Search:
             if self._sparing and len(self._sparing) + len(self._breaking) >= wanted:
                 return True
         return False
-
-    def _potential_victims(self, row: int) -> Sequence[PodInfo]:
-        """The pods of the node that may be preempted, the most important first."""
-        rules, node, preemptor = self._rules, self._table.infos[row], self._state.pod_info
-        if rules.may_be_victim is None:
-            limit = preemptor.priority
-            pods = [info for info in node.pods.values() if (info.pod.spec.priority or 0) < limit]
-        else:
-            pods = [info for info in node.pods.values() if rules.allows(info.pod, preemptor.pod, node)]
-        if len(pods) > 1:
-            importance = rules.importance
-            pods.sort(key=lambda info: importance(info.pod))
-        return pods
 
     def _status_id(self, status: Status) -> int:
         found = self._status_ids.get(status)

@@ -11,7 +11,7 @@ the dictionaries (taint sets, label values, images) of that table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,37 +22,31 @@ from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, LabelColumn, NodeTable
 from kubesched.state.pod_info import PodInfo
 
+Rows: TypeAlias = NDArray[np.intp]
+
 #: Up to these sizes sums of arrays are exact: a thousand such pods on a node do not reach `AMOUNT_MAX`.
 _POD_AMOUNT_MAX = 1 << 50
 _NODE_AMOUNT_MAX = 1 << 61
 
 
 class PodBatch:
-    """Pods of several rows, with what they take from their nodes as arrays. A pod is known by its position here."""
+    """Pods of several rows, to be put on and taken off together. A pod is known by its position here.
 
-    __slots__ = ("amounts", "is_huge", "nonzero_cpu_milli", "nonzero_memory_bytes", "pods", "rows")
+    `amounts[i]` is what `pods[i]` takes, in the columns of the table that made the batch; `rows[i]` is its row there.
+    """
 
-    def __init__(self, pods: Sequence[PodInfo], rows: NDArray[np.intp]) -> None:
-        """`rows[i]` is the row of `pods[i]` in the table where the batch is used; several pods may share one."""
+    __slots__ = ("amounts", "is_huge", "pods", "rows")
+
+    def __init__(self, pods: Sequence[PodInfo], rows: Rows, amounts: Ints, *, is_huge: bool) -> None:
         self.pods = pods
         self.rows = rows
-        takes = [pod.placed_requests for pod in pods]
-        self.amounts: dict[str, Ints] = {}
-        self.is_huge = False
-        for resource in set().union(*takes):
-            self.amounts[resource] = self._column([each.get(resource, 0) for each in takes])
-        self.nonzero_cpu_milli = self._column([pod.nonzero_cpu_milli for pod in pods])
-        self.nonzero_memory_bytes = self._column([pod.nonzero_memory_bytes for pod in pods])
-
-    def _column(self, amounts: list[int]) -> Ints:
-        if max(amounts, default=0) > _POD_AMOUNT_MAX:
-            self.is_huge = True
-            amounts = [min(amount, _POD_AMOUNT_MAX) for amount in amounts]
-        return np.array(amounts, dtype=np.int64)
+        self.amounts = amounts
+        #: Sums of arrays might not be exact.
+        self.is_huge = is_huge
 
 
 class HypotheticalTable(NodeTable):
-    def __init__(self, parent: NodeTable, rows: NDArray[np.intp]) -> None:
+    def __init__(self, parent: NodeTable, rows: Rows) -> None:
         self._parent, self._parent_rows = parent, rows
         self.row_count = self._capacity = len(rows)
         self.infos = _Clones(self)
@@ -64,19 +58,23 @@ class HypotheticalTable(NodeTable):
         self._image_rows = {}
 
         self._allocatable = {name: column[rows] for name, column in parent._allocatable.items()}
-        self._requested = {name: column[rows] for name, column in parent._requested.items()}
         self._zeros = np.zeros(len(rows), dtype=np.int64)
-        self.nonzero_cpu_milli = parent.nonzero_cpu_milli[rows]
-        self.nonzero_memory_bytes = parent.nonzero_memory_bytes[rows]
-        self.pod_count = parent.pod_count[rows]
         self.allowed_pod_count = parent.allowed_pod_count[rows]
         self.unschedulable = parent.unschedulable[rows]
         self.taint_set = parent.taint_set[rows]
+        #: All that pods take, the columns side by side, so that one addition serves them all.
+        self._taken: Ints = np.empty((len(rows), len(parent._requested) + 3), dtype=np.int64)
+        self._name_columns(list(parent._requested))
+        for name, column in self._requested.items():
+            column[:] = parent._requested[name][rows]
+        self.nonzero_cpu_milli[:] = parent.nonzero_cpu_milli[rows]
+        self.nonzero_memory_bytes[:] = parent.nonzero_memory_bytes[rows]
+        self.pod_count[:] = parent.pod_count[rows]
 
         self._made: dict[int, NodeInfo] = {}
         self._row_by_name: dict[str, int] | None = None
         #: What batches did so far: which pods went on (+1) or off (-1). Rows that are cloned later catch up with it.
-        self._history: list[tuple[PodBatch, NDArray[np.intp], int]] = []
+        self._history: list[tuple[PodBatch, Rows, int]] = []
         self._with_more_pods: set[int] = set()
 
     # -- reading
@@ -143,36 +141,49 @@ class HypotheticalTable(NodeTable):
 
     # -- many pods
 
-    def place_all(self, batch: PodBatch, which: NDArray[np.intp]) -> None:
-        """Put the pods at these positions of the batch on their nodes."""
+    def batch(self, pods: Sequence[PodInfo], rows: Rows) -> PodBatch:
+        """The pods as a batch; `rows` says for each of them on which row of this table it is, or comes."""
+        takes = [pod.placed_requests for pod in pods]
+        resources = set().union(*takes)
+        if not resources <= self._requested.keys():
+            self._widen(sorted(resources - self._requested.keys()))
+        amounts = np.zeros((len(pods), self._taken.shape[1]), dtype=np.int64)
+        is_huge = False
+        for position, resource in enumerate(self._requested):
+            if resource in resources:
+                is_huge |= _fill(amounts[:, position], [each.get(resource, 0) for each in takes])
+        is_huge |= _fill(amounts[:, -3], [pod.nonzero_cpu_milli for pod in pods])
+        is_huge |= _fill(amounts[:, -2], [pod.nonzero_memory_bytes for pod in pods])
+        amounts[:, -1] = 1
+        is_huge |= bool(self._taken.max(initial=0) > _NODE_AMOUNT_MAX)
+        return PodBatch(pods, rows, amounts, is_huge=is_huge)
+
+    def place_all(self, batch: PodBatch, which: Rows, *, one_each: bool = False) -> None:
+        """Put the pods at these positions of the batch on their nodes. `one_each`: no two of them on one node."""
         self._with_more_pods.update(batch.rows[which].tolist())
-        self._shift(batch, which, 1)
+        self._shift(batch, which, 1, one_each)
 
-    def displace_all(self, batch: PodBatch, which: NDArray[np.intp]) -> None:
-        self._shift(batch, which, -1)
+    def displace_all(self, batch: PodBatch, which: Rows, *, one_each: bool = False) -> None:
+        self._shift(batch, which, -1, one_each)
 
-    def _shift(self, batch: PodBatch, which: NDArray[np.intp], sign: int) -> None:
-        rows = batch.rows[which]
-        if batch.is_huge or self._is_huge(batch, rows):
+    def _shift(self, batch: PodBatch, which: Rows, sign: int, one_each: bool) -> None:
+        if batch.is_huge:
             self._shift_exactly(batch, which, sign)
             return
-        for resource, amounts in batch.amounts.items():
-            np.add.at(self._resource(self._requested, resource), rows, sign * amounts[which])
-        np.add.at(self.nonzero_cpu_milli, rows, sign * batch.nonzero_cpu_milli[which])
-        np.add.at(self.nonzero_memory_bytes, rows, sign * batch.nonzero_memory_bytes[which])
-        np.add.at(self.pod_count, rows, sign)
-        for row in self._made.keys() & set(rows.tolist()):
-            _catch_up(self._made[row], batch, which[rows == row], sign)
+        rows, amounts = batch.rows[which], batch.amounts[which]
+        if sign < 0:
+            np.negative(amounts, out=amounts)
+        if one_each:
+            self._taken[rows] += amounts
+        else:
+            for position in range(amounts.shape[1]):
+                np.add.at(self._taken[:, position], rows, amounts[:, position])
+        if self._made:
+            for row in self._made.keys() & set(rows.tolist()):
+                _catch_up(self._made[row], batch, which[rows == row], sign)
         self._history.append((batch, which, sign))
 
-    def _is_huge(self, batch: PodBatch, rows: NDArray[np.intp]) -> bool:
-        if not len(rows):
-            return False
-        columns = [self.requested(resource) for resource in batch.amounts]
-        columns += [self.nonzero_cpu_milli, self.nonzero_memory_bytes]
-        return any(column[rows].max() > _NODE_AMOUNT_MAX for column in columns)
-
-    def _shift_exactly(self, batch: PodBatch, which: NDArray[np.intp], sign: int) -> None:
+    def _shift_exactly(self, batch: PodBatch, which: Rows, sign: int) -> None:
         for position in which.tolist():
             pod, info = batch.pods[position], self.info_at(int(batch.rows[position]))
             if sign > 0:
@@ -180,6 +191,23 @@ class HypotheticalTable(NodeTable):
             else:
                 info.remove_pod(pod.uid)
             self._pods_changed(info, pod)
+
+    # -- columns
+
+    def _name_columns(self, resources: list[str]) -> None:
+        """Let the columns of the table be those of `_taken`."""
+        self._requested = {name: self._taken[:, position] for position, name in enumerate(resources)}
+        self.nonzero_cpu_milli = self._taken[:, -3]
+        self.nonzero_memory_bytes = self._taken[:, -2]
+        self.pod_count = self._taken[:, -1]
+
+    def _widen(self, resources: list[str]) -> None:
+        """Make room for resources that no pod has asked for so far. Batches made before are of no use any more."""
+        assert not self._history, "batches come before what is done with them"
+        known = len(self._requested)
+        zeros = np.zeros((self.row_count, len(resources)), dtype=np.int64)
+        self._taken = np.hstack([self._taken[:, :known], zeros, self._taken[:, known:]])
+        self._name_columns([*self._requested, *resources])
 
 
 class _Clones(Sequence[NodeInfo]):
@@ -205,7 +233,15 @@ class _Clones(Sequence[NodeInfo]):
         return self._table.info_at(row)
 
 
-def _catch_up(info: NodeInfo, batch: PodBatch, positions: NDArray[np.intp], sign: int) -> None:
+def _fill(column: Ints, amounts: list[int]) -> bool:
+    """Whether some amount is too large to be summed up here."""
+    if max(amounts, default=0) > _POD_AMOUNT_MAX:
+        return True
+    column[:] = amounts
+    return False
+
+
+def _catch_up(info: NodeInfo, batch: PodBatch, positions: Rows, sign: int) -> None:
     for position in positions.tolist():
         if sign > 0:
             info.add_pod(batch.pods[position])

@@ -12,6 +12,10 @@ from collections.abc import Hashable
 from kubesched.api import pod_requests
 from kubesched.api.core import Pod
 from kubesched.api.host_ports import HostPort, host_ports
+from kubesched.api.meta import format_micro_time, parse_time
+
+#: Orders after every time.
+_NOT_STARTED = "~"
 
 
 class PodInfo:
@@ -23,6 +27,7 @@ class PodInfo:
 
     __slots__ = (
         "_requests",
+        "_seniority",
         "class_key",
         "host_ports",
         "nonzero_cpu_milli",
@@ -37,6 +42,7 @@ class PodInfo:
         self.placed_requests, self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.node_share(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(pod)
         self._requests: dict[str, int] | None = None
+        self._seniority: tuple[int, str] | None = None
         #: What `pod_counts` tells pods apart by, filled there.
         self.class_key: tuple[str, bytes, bool, bytes] | None = None
         #: Per profile the scheduling signature, with the version of the state that it is true of; by the framework.
@@ -62,6 +68,16 @@ class PodInfo:
     def priority(self) -> int:
         return self.pod.spec.priority or 0
 
+    @property
+    def seniority(self) -> tuple[int, str]:
+        """Sorts the most important pod first: by priority, then by start, where one that has not started is the last.
+
+        (`MoreImportantPod` of kube-scheduler v1.36.)
+        """
+        if self._seniority is None:
+            self._seniority = (-self.priority, _start_text(self.pod.status.start_time))
+        return self._seniority
+
     def takes_the_same(self, other: PodInfo) -> bool:
         """Whether both take the same resources and ports from a node."""
         return (
@@ -85,3 +101,15 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"<PodInfo {self.key}>"
+
+
+def _start_text(time: str | None) -> str:
+    """A time as a text that orders by time; whatever is none orders last."""
+    if time is None:
+        return _NOT_STARTED
+    if len(time) == 20 and time[19] == "Z":
+        return time[:19]
+    try:
+        return format_micro_time(parse_time(time))[:-1].rstrip("0").rstrip(".")
+    except ValueError:
+        return _NOT_STARTED

@@ -29,7 +29,6 @@ from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.status import Code, Status
 from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
-from kubesched.state.hypothetical_table import PodBatch
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
@@ -344,7 +343,7 @@ class Filtering:
         """One state for all rows: when PreFilter's data follows pods, it must be a copy and for a single row."""
         hypothetical = table.hypothetical(rows)
         guests = [(other, position) for position, row in enumerate(rows.tolist()) for other in promises.get(row, ())]
-        batch = PodBatch([other for other, _ in guests], np.array([at for _, at in guests], dtype=np.intp))
+        batch = hypothetical.batch([other for other, _ in guests], np.array([at for _, at in guests], dtype=np.intp))
         hypothetical.place_all(batch, np.arange(len(guests)))
         if self.tracks_pods(state):
             for other, position in guests:
