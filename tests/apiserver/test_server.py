@@ -41,6 +41,15 @@ async def test_loaded_objects_keep_what_they_say(client: Client, server: Server)
     assert found["spec"]["schedulerName"] == "default-scheduler"
 
 
+async def test_loaded_pods_need_no_priority_class(client: Client, server: Server) -> None:
+    told, resolved = pod("told", priority=7), pod("resolved", priorityClassName="system-node-critical")
+    server.load([{"kind": "Pod", "apiVersion": "v1", **document} for document in (told, resolved)])
+    priorities = {p["metadata"]["name"]: p["spec"]["priority"] for p in (await client.ok("GET", client.pods))["items"]}
+    assert priorities == {"told": 7, "resolved": 2_000_001_000}
+    status, answer = await client.send("POST", client.pods, pod("other", priority=7))
+    assert status == 403 and "must not be provided in pod spec" in answer["message"]
+
+
 async def test_interceptors_can_answer_withhold_and_look(client: Client, server: Server) -> None:
     seen = []
 

@@ -18,7 +18,7 @@ import aiohttp
 import yaml
 from yarl import URL
 
-from kubesched.apiserver import Profile, Server
+from kubesched.apiserver import Account, Profile, Rule, Server
 from kubesched.clock import Chance, ManualClock
 from tests.recordings.compare import Comparison, Correspondence, Difference
 from tests.recordings.scenario import Exchange, Scenario
@@ -26,7 +26,7 @@ from tests.recordings.setups import Setup, setup_of
 
 ANSWER_WAIT_S = 0.2
 OWNERSHIP = frozenset({"c03-create-defaults", "c09-update-status", "c10-patch-lists", "c14-apply"})
-_SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accept-encoding")
+_SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accept-encoding", "impersonate-user")
 _STEP_S = 0.5
 _COMPARED_HEADERS = ("content-type", "retry-after", "warning")
 
@@ -67,7 +67,12 @@ class _Replay:
         tracked = self.scenario.name in OWNERSHIP
         profile = Profile(taint_nodes=self.scenario.profile == "default", track_fields=tracked)
         server = Server(
-            clock=self.clock, chance=Chance(0), node_simulator=False, namespace_cleaner=False, profile=profile
+            clock=self.clock,
+            chance=Chance(0),
+            node_simulator=False,
+            namespace_cleaner=False,
+            profile=profile,
+            **self._access(),
         )
         self.clock.advance(self.setup.start - self.setup.boot)
         async with server, aiohttp.ClientSession(auto_decompress=True) as session:
@@ -90,6 +95,17 @@ class _Replay:
             for outcome, task in watches:
                 self._judge(outcome, await task)
         return self.outcomes
+
+    def _access(self) -> dict[str, Any]:
+        """The accounts of the recorded servers, in the scenarios about them; elsewhere everybody may do anything."""
+        if not self.scenario.name.startswith("c02"):
+            return {}
+        low = Account("lowpriv", uid="low")
+        scheduler_rules = (Rule(("create",), ("pods/binding",)),)
+        scheduler = Account("system:kube-scheduler", uid="sched", rules=scheduler_rules)
+        admin = Account("admin", ("system:masters", "system:authenticated"), uid="admin")
+        accounts = {"<token:admin>": admin, "<token:kube-scheduler>": scheduler, "<token:lowpriv>": low}
+        return {"accounts": accounts, "anonymous": self.scenario.name == "c02-auth"}
 
     async def _advance_to(self, at_s: float) -> None:
         """Moves the clock in small steps, so that streams end between the events that surround their end."""
@@ -115,7 +131,7 @@ class _Replay:
         raise AssertionError("no answer")
 
     async def _send(self, session: aiohttp.ClientSession, url: str, exchange: Exchange) -> _Answer:
-        headers = {n: v for n, v in exchange.headers.items() if n in _SENT_HEADERS and not v.startswith("Bearer")}
+        headers = {n: v for n, v in exchange.headers.items() if n in _SENT_HEADERS}
         headers.setdefault("accept-encoding", "identity")
         if "if-none-match" in exchange.headers:
             sent = exchange.headers["if-none-match"]

@@ -95,7 +95,7 @@ def _from_wire(raw: str) -> dict[str, Any]:
 
 
 def _chunks(body: str) -> list[str]:
-    chunks = []
+    chunks: list[str] = []
     while True:
         size, _, body = body.partition("\r\n")
         length = int(size, 16)

@@ -11,6 +11,8 @@ GREEN = (
     "b03-schedule",
     "b07-gates",
     "c01-discovery",
+    "c02-auth",
+    "c02b-no-anonymous",
     "c03-create-defaults",
     "c04-list",
     "c05-watch",

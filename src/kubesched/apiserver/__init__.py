@@ -7,16 +7,20 @@ What it does is held against recordings of a real server (tests/recordings). `Se
 """
 
 from kubesched.apiserver.admission import Profile
+from kubesched.apiserver.authentication import ADMIN, Account, Rule
 from kubesched.apiserver.kubeconfig import kubeconfig, write_kubeconfig
 from kubesched.apiserver.messages import Answer, DropConnection, Request, Stream
 from kubesched.apiserver.serve import ServeOptions, serve
 from kubesched.apiserver.server import Server
 
 __all__ = [
+    "ADMIN",
+    "Account",
     "Answer",
     "DropConnection",
     "Profile",
     "Request",
+    "Rule",
     "ServeOptions",
     "Server",
     "Stream",

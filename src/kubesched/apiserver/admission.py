@@ -47,13 +47,8 @@ def check_namespace(api: Api, resource: Resource, namespace: str, name: str) -> 
         )
 
 
-def admit_pod(api: Api, resource: Resource, pod: Json) -> None:
-    """Priority and DefaultTolerationSeconds."""
-    _resolve_priority(api, resource, pod)
-    tolerate_lost_nodes(pod["spec"])
-
-
-def _resolve_priority(api: Api, resource: Resource, pod: Json) -> None:
+def resolve_priority(api: Api, resource: Resource, pod: Json) -> None:
+    """The admission plugin Priority: value and preemption policy come from the named class, or the default one."""
     spec, name = pod["spec"], pod["metadata"].get("name", "")
     classes = api.store.of(BY_PATH["scheduling.k8s.io", "v1", "priorityclasses"])
     class_name = spec.get("priorityClassName", "")

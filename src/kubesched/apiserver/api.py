@@ -23,6 +23,13 @@ from kubesched.apiserver import (
     status,
     writing,
 )
+from kubesched.apiserver.authentication import (
+    Accounts,
+    authenticate,
+    authorize,
+    authorize_path,
+    refuse_impersonation,
+)
 from kubesched.apiserver.messages import Answer, DropConnection, Reply, Request, answer_refusal, answer_text
 from kubesched.apiserver.metadata import timestamp
 from kubesched.apiserver.resources import Resource, core
@@ -61,13 +68,21 @@ _SUBRESOURCES: dict[str, dict[str, Handler]] = {
 
 class Api:
     def __init__(
-        self, store: Store, clock: Clock, chance: Chance, profile: admission.Profile, token: str | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        profile: admission.Profile,
+        accounts: Accounts | None = None,
+        *,
+        anonymous: bool = True,
     ) -> None:
         self.store = store
         self.clock = clock
         self.chance = chance
         self.profile = profile
-        self.token = token
+        self.accounts: Accounts = accounts or {}
+        self.anonymous = anonymous
         self.watches: set[Watch] = set()
 
     async def handle(self, request: Request) -> Reply:
@@ -86,10 +101,18 @@ class Api:
             return answer_refusal(status.internal(f"{type(error).__name__}: {error}"))
 
     async def _dispatch(self, request: Request) -> Reply:
+        account = authenticate(request, self.accounts, anonymous=self.anonymous)
         found = discovery.answer(request)
         if found is not None:
+            authorize_path(request, account)
             return found
-        route(request)
+        try:
+            route(request)
+        except PlainNotFound:
+            authorize_path(request, account)
+            raise
+        refuse_impersonation(request, account)
+        authorize(request, account)
         if request.target.deprecated:
             request.warnings.append(request.target.deprecated)
         writing.check_options(request)
@@ -102,7 +125,7 @@ class Api:
             return await binding.bind(self, request)
         handler = _HANDLERS[request.verb]
         if request.target.storage not in self.store.collections:
-            handler = reviews.review
+            return await reviews.review(self, request, account)
         return await handler(self, request)
 
     def find(self, request: Request) -> Stored:

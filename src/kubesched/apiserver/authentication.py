@@ -1,28 +1,132 @@
-"""Who may ask: with a token configured, its bearer is the administrator and everybody else is anonymous.
+"""Who asks, and what they may: bearer tokens name accounts, accounts have rules.
 
-A wrong bearer token is refused everywhere; without credentials health and version are answered, all else is forbidden.
+Without accounts everybody is the administrator. With them, a wrong bearer token is refused everywhere; a request
+without one is anonymous, which may ask for health and version only (or is refused too, when anonymous access is off).
 """
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kubesched.apiserver.messages import Request
 from kubesched.apiserver.status import Refusal
 
-_OPEN = ("/version", "/healthz", "/livez", "/readyz")
+OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY_PATHS = ("/api", "/apis", "/openapi")
+_OWN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
+_PATH_VERBS = {"GET": "get", "HEAD": "head", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
 
 
-def authenticate(request: Request, token: str | None) -> Refusal | None:
-    """None when the request may go on."""
-    if token is None:
-        return None
-    scheme, _, sent = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and sent.strip():
-        if hmac.compare_digest(sent.strip().encode(), token.encode()):
-            return None
-        return Refusal(401, "Unauthorized", "Unauthorized")
-    request.user = "system:anonymous"
-    if request.path.startswith(_OPEN):
-        return None
-    return Refusal(403, "Forbidden", f'forbidden: User "system:anonymous" cannot get path "{request.path}"', {})
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is allowed: verbs on resources (`pods/binding` for a subresource) of API groups. `*` is anything."""
+
+    verbs: tuple[str, ...]
+    resources: tuple[str, ...]
+    groups: tuple[str, ...] = ("",)
+
+    def covers(self, verb: str, group: str, resource: str) -> bool:
+        return all(
+            "*" in allowed or asked in allowed
+            for allowed, asked in ((self.verbs, verb), (self.groups, group), (self.resources, resource))
+        )
+
+
+EVERYTHING = Rule(("*",), ("*",), ("*",))
+_OF_EVERYBODY = Rule(("create",), _OWN_REVIEWS, ("authorization.k8s.io", "authentication.k8s.io"))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user. Members of `system:masters` may do anything, others what their rules say."""
+
+    name: str
+    groups: tuple[str, ...] = ("system:authenticated",)
+    uid: str = ""
+    rules: tuple[Rule, ...] = field(default=())
+
+    def allows(self, verb: str, group: str, resource: str) -> bool:
+        if "system:masters" in self.groups:
+            return True
+        rules = (*self.rules, _OF_EVERYBODY) if "system:authenticated" in self.groups else self.rules
+        return any(rule.covers(verb, group, resource) for rule in rules)
+
+    def allows_path(self, path: str) -> bool:
+        if "system:masters" in self.groups or path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/")):
+            return True
+        return "system:authenticated" in self.groups and path.startswith(_DISCOVERY_PATHS)
+
+
+ADMIN = Account("system:admin", ("system:masters", "system:authenticated"))
+ANONYMOUS = Account("system:anonymous", ("system:unauthenticated",))
+Accounts = Mapping[str, Account]
+"""By bearer token."""
+
+
+def authenticate(request: Request, accounts: Accounts, *, anonymous: bool = True) -> Account:
+    """The account that the request is made with. Raises the 401."""
+    if not accounts:
+        return ADMIN
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    token = token.strip()
+    if scheme.lower() == "bearer" and token:
+        for known, account in accounts.items():
+            if hmac.compare_digest(token.encode(), known.encode()):
+                return _impersonated(request, account, accounts)
+        raise _unauthorized()
+    if not anonymous:
+        raise _unauthorized()
+    return ANONYMOUS
+
+
+def authorize_path(request: Request, account: Account) -> None:
+    """For paths that address no resource. Raises the 403."""
+    if not account.allows_path(request.path):
+        verb = _PATH_VERBS.get(request.method, request.method.lower())
+        text = f'forbidden: User "{account.name}" cannot {verb} path "{request.path}"'
+        raise Refusal(403, "Forbidden", text, {})
+
+
+def authorize(request: Request, account: Account) -> None:
+    """For a routed request. Raises the 403."""
+    resource = request.target
+    full = f"{resource.plural}/{request.subresource}" if request.subresource else resource.plural
+    if not account.allows(request.verb, resource.group, full):
+        raise _forbidden(request, account, request.verb, full)
+
+
+def _impersonated(request: Request, account: Account, accounts: Accounts) -> Account:
+    wanted = request.headers.get("impersonate-user")
+    if wanted is None:
+        return account
+    if "system:masters" not in account.groups:
+        request.impersonates = True
+        return account
+    return next((a for a in accounts.values() if a.name == wanted), Account(wanted))
+
+
+def _unauthorized() -> Refusal:
+    return Refusal(401, "Unauthorized", "Unauthorized")
+
+
+def _forbidden(request: Request, account: Account, verb: str, full: str) -> Refusal:
+    resource, name = request.target, request.name
+    details = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    which = f'{resource.qualified} "{name}"' if name else resource.qualified
+    where = f'in the namespace "{request.namespace}"' if request.namespace else "at the cluster scope"
+    text = (
+        f'{which} is forbidden: User "{account.name}" cannot {verb} resource "{full}" in API group '
+        f'"{resource.group}" {where}'
+    )
+    return Refusal(403, "Forbidden", text, details)
+
+
+def refuse_impersonation(request: Request, account: Account) -> None:
+    """An account that may not speak for others, and tries."""
+    if request.impersonates:
+        raise _forbidden(request, account, f"impersonate-on:user-info:{request.verb}", request.target.plural)

@@ -1,7 +1,8 @@
 """Taking in a cluster as it is: manifests and dumps, with the status, nodes and uids that they name.
 
 Unlike a create over HTTP, a loaded object keeps its status, node, uid and timestamps; namespaces that are missing are
-made. Lists are unpacked. Objects that exist are replaced.
+made. Lists are unpacked. Objects that exist are replaced. A pod that tells its priority
+keeps it, whatever classes there are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kubesched.apiserver import metadata, views
+from kubesched.apiserver import admission, metadata, views
 from kubesched.apiserver.resources import BY_PATH, Resource, by_kind
 from kubesched.apiserver.rules import rules_for
 from kubesched.apiserver.schema import WrongType, review, struct_of
@@ -55,6 +56,8 @@ def _load_one(api: Api, sent: Json) -> None:
     kept = {name: meta[name] for name in ("uid", "creationTimestamp", "generation") if name in meta}
     deletion = {name: meta[name] for name in ("deletionTimestamp", "deletionGracePeriodSeconds") if name in meta}
     meta.pop("resourceVersion", None)
+    if resource.kind == "Pod" and "priority" not in document["spec"]:
+        admission.resolve_priority(api, resource, document)
     status = document.get("status")
     existing = api.store.of(resource).get(meta.get("namespace", ""), meta.get("name", ""))
     if existing is not None:

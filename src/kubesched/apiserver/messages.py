@@ -32,7 +32,7 @@ class Request:
     name: str = ""
     subresource: str = ""
     verb: str = ""
-    user: str = "system:admin"
+    impersonates: bool = False
     filled_in: int = 0
     warnings: list[str] = field(default_factory=list)
 

@@ -1,13 +1,15 @@
 """Kinds that are asked, not stored: who am I, may I, is this token good, and tokens for service accounts.
 
-There is one administrator and, with a token configured, everybody else is anonymous; the answers say just that.
+The answers follow the accounts that the server knows.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kubesched.apiserver import bodies, metadata
+from kubesched.apiserver.authentication import ADMIN, Account
 from kubesched.apiserver.messages import Reply, Request, answer_json
 from kubesched.apiserver.status import Cause, bad_request, invalid
 from kubesched.apiserver.store import Json
@@ -15,70 +17,105 @@ from kubesched.apiserver.store import Json
 if TYPE_CHECKING:
     from kubesched.apiserver.api import Api
 
-ADMIN = "system:admin"
-_ADMIN_GROUPS = ["system:masters", "system:authenticated"]
 _TOKEN_LIFETIME_S = 3600
+_AUDIENCE = "https://kubernetes.default.svc"
+_KEY_URLS = ["/.well-known", "/.well-known/*"]
+_DISCOVERY_URLS = [
+    "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version",
+    "/version/",
+]  # fmt: skip
+_OPEN_URLS = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
 
 
-async def review(api: Api, request: Request) -> Reply:
+async def review(api: Api, request: Request, account: Account) -> Reply:
     """Answers a *Review."""
     resource = request.target
     document = bodies.object_of(request, resource.kind, resource.api_version)
-    document["status"] = _ANSWERS[resource.plural](api, document.get("spec") or {}, request.user)
+    if resource.namespaced:
+        document["metadata"].setdefault("namespace", request.namespace)
     if resource.plural == "selfsubjectreviews":
         document["metadata"]["creationTimestamp"] = api.now()
+    if resource.plural == "selfsubjectrulesreviews":
+        document["metadata"], document["status"] = {}, _rules(account)
+        return answer_json({**document, "spec": {}}, 201)
+    document["status"] = _ANSWERS[resource.plural](api, document.get("spec") or {}, account)
     return answer_json(document, 201)
 
 
-def _user(name: str) -> Json:
-    return {"username": name, "groups": _ADMIN_GROUPS if name == ADMIN else ["system:unauthenticated"]}
+def _user(account: Account) -> Json:
+    user: Json = {"username": account.name}
+    if account.uid:
+        user["uid"] = account.uid
+    return {**user, "groups": list(account.groups)}
 
 
-def _whoami(api: Api, spec: Json, user: str) -> Json:
-    return {"userInfo": _user(user)}
+def _whoami(api: Api, spec: Json, account: Account) -> Json:
+    return {"userInfo": _user(account)}
 
 
-def _token(api: Api, spec: Json, user: str) -> Json:
+def _token(api: Api, spec: Json, account: Account) -> Json:
     token = spec.get("token")
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
-    if api.token is not None and token == api.token:
-        return {"authenticated": True, "user": _user(ADMIN)}
-    return {"user": {}, "error": "invalid bearer token"}
+    found = api.accounts.get(token)
+    if found is None:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": _user(found), "audiences": [_AUDIENCE]}
 
 
-def _own_access(api: Api, spec: Json, user: str) -> Json:
-    return {"allowed": user == ADMIN}
+def _own_access(api: Api, spec: Json, account: Account) -> Json:
+    return _decided(account, spec)
 
 
-def _access(api: Api, spec: Json, user: str) -> Json:
-    both = "resourceAttributes" in spec and "nonResourceAttributes" in spec
-    neither = "resourceAttributes" not in spec and "nonResourceAttributes" not in spec
-    if both or neither:
+def _access(api: Api, spec: Json, account: Account) -> Json:
+    if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):
         text = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise invalid("", "authorization.k8s.io", "", [Cause("FieldValueInvalid", text, "spec.resourceAttributes")])
     if not spec.get("user") and not spec.get("groups"):
         text = 'Invalid value: "": at least one of user or group must be specified'
         raise invalid("", "authorization.k8s.io", "", [Cause("FieldValueInvalid", text, "spec.user")])
-    return {"allowed": spec.get("user") == ADMIN or "system:masters" in (spec.get("groups") or ())}
+    user = spec.get("user", "")
+    known = next((a for a in (*api.accounts.values(), ADMIN) if a.name == user), Account(user, ()))
+    groups = tuple(spec.get("groups") or ())
+    return _decided(replace(known, groups=(*known.groups, *groups)), spec)
 
 
-def _rules(api: Api, spec: Json, user: str) -> Json:
-    everything: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-    paths: Json = {"verbs": ["*"], "nonResourceURLs": ["*"]}
-    allowed = user == ADMIN
-    return {
-        "resourceRules": [everything] if allowed else [],
-        "nonResourceRules": [paths] if allowed else [],
-        "incomplete": False,
-    }
+def _decided(account: Account, spec: Json) -> Json:
+    path = spec.get("nonResourceAttributes")
+    if path is not None:
+        return {"allowed": account.allows_path(path.get("path", ""))}
+    asked = spec.get("resourceAttributes") or {}
+    resource = asked.get("resource", "")
+    if asked.get("subresource"):
+        resource += f"/{asked['subresource']}"
+    return {"allowed": account.allows(asked.get("verb", ""), asked.get("group", ""), resource)}
+
+
+def _rules(account: Account) -> Json:
+    if "system:masters" in account.groups:
+        resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+        return {"resourceRules": resources, "nonResourceRules": [_urls(["*"], ["*"])], "incomplete": False}
+    reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+    rows: list[Json] = [
+        {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": reviews},
+        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
+    ]
+    rows += [
+        {"verbs": list(rule.verbs), "apiGroups": list(rule.groups), "resources": list(rule.resources)}
+        for rule in account.rules
+    ]
+    urls = [_urls(["get"], _OPEN_URLS), _urls(["get"], _KEY_URLS), _urls(["get"], _DISCOVERY_URLS)]
+    return {"resourceRules": rows, "nonResourceRules": urls, "incomplete": False}
+
+
+def _urls(verbs: list[str], urls: list[str]) -> Json:
+    return {"verbs": verbs, "nonResourceURLs": urls}
 
 
 _ANSWERS = {
     "selfsubjectreviews": _whoami,
     "tokenreviews": _token,
     "selfsubjectaccessreviews": _own_access,
-    "selfsubjectrulesreviews": _rules,
     "subjectaccessreviews": _access,
     "localsubjectaccessreviews": _access,
 }
@@ -101,7 +138,7 @@ async def service_account_token(api: Api, request: Request) -> Reply:
                 "creationTimestamp": api.now(),
             },
             "spec": {
-                "audiences": spec.get("audiences") or ["https://kubernetes.default.svc.cluster.local"],
+                "audiences": spec.get("audiences") or [_AUDIENCE],
                 "expirationSeconds": lifetime_s,
                 "boundObjectRef": spec.get("boundObjectRef"),
             },

@@ -18,9 +18,10 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from kubesched.apiserver import authentication, loading
+from kubesched.apiserver import loading
 from kubesched.apiserver.admission import Profile
 from kubesched.apiserver.api import Api
+from kubesched.apiserver.authentication import ADMIN, Accounts
 from kubesched.apiserver.bootstrap import bootstrap
 from kubesched.apiserver.messages import (
     JSON,
@@ -45,10 +46,12 @@ log = logging.getLogger("kubesched.apiserver")
 
 BODY_LIMIT_BYTES = 3 << 20
 GZIP_FROM_BYTES = 128 << 10
+SHUTDOWN_S = 1.0
 
 
 class Server:
-    """`port` 0 takes a free one. With a `certificate` it serves TLS. With a `token` requests need it.
+    """`port` 0 takes a free one. With a `certificate` it serves TLS. `token` is that of the
+    administrator, `accounts` are others by their token; with neither, everybody is the administrator.
 
     `node_simulator` marks bound pods Running and ends deleted ones; `namespace_cleaner` empties namespaces that are
     deleted. `history` bounds how many changes of each kind are
@@ -66,6 +69,8 @@ class Server:
         namespace_cleaner: bool = True,
         certificate: ServerCertificate | None = None,
         token: str | None = None,
+        accounts: Accounts | None = None,
+        anonymous: bool = True,
         history: int = 20_000,
         profile: Profile | None = None,
     ) -> None:
@@ -74,8 +79,9 @@ class Server:
         self.store = Store(history_limit=history)
         self.clock = clock or RealClock()
         self.token = token
+        known = {**(accounts or {}), **({token: ADMIN} if token else {})}
         self.interceptors: list[Interceptor] = []
-        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), token)
+        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), known, anonymous=anonymous)
         self.ca_pem = certificate.ca_pem if certificate else None
         self._tls = server_context(certificate) if certificate else None
         self._players: list[NodeSimulator | NamespaceCleaner] = []
@@ -100,7 +106,7 @@ class Server:
         await self.stop()
 
     async def start(self) -> None:
-        runner = web.ServerRunner(web.Server(self._serve, access_log=None))
+        runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         site = web.TCPSite(runner, self.host, self.port, ssl_context=self._tls, backlog=1024)
         await site.start()
@@ -138,9 +144,6 @@ class Server:
 
     async def handle(self, request: Request) -> Reply:
         """One request without HTTP."""
-        refusal = authentication.authenticate(request, self.token)
-        if refusal is not None:
-            return answer_refusal(refusal)
         return await self._proceed(request, len(self.interceptors))
 
     async def _proceed(self, request: Request, remaining: int) -> Reply:

@@ -40,7 +40,11 @@ def on_create(api: Api, resource: Resource, pod: Json) -> None:
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED_CONDITION, "lastTransitionTime": api.now()}]
     pod["status"] = status
-    admission.admit_pod(api, resource, pod)
+    admission.tolerate_lost_nodes(pod["spec"])
+
+
+def admit(api: Api, resource: Resource, pod: Json) -> None:
+    admission.resolve_priority(api, resource, pod)
 
 
 def qos_class(spec: Json) -> str:
@@ -98,6 +102,7 @@ def check_resize(old: Json, new: Json) -> list[Cause]:
 RULES = Rules(
     default=default,
     on_create=on_create,
+    admit=admit,
     validate=validate,
     on_update=on_update,
     validate_update=validate_update,
