@@ -200,6 +200,15 @@ def test_every_template_finds_nodes_that_fit_and_nodes_that_do_not(template: str
     assert world.fitting(template) == ["n1"]
 
 
+def test_a_node_that_scores_what_its_row_held_before_is_scaled_all_the_same() -> None:
+    """The raw score of the new node is the zero that its row began with."""
+    world = _World()
+    world.set_node(make_node("n0").capacity(cpu="4").zone("a").label(HOST, "n0").obj())
+    world.hold(["soft-spread"])
+    world.set_node(make_node("n1").capacity(cpu="4").zone("a").label(HOST, "n1").obj())
+    world.hold(["soft-spread"])
+
+
 class _World:
     """One cluster state under two sets of runtimes: one keeps, one does not."""
 

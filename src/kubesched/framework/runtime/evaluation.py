@@ -310,7 +310,7 @@ class Evaluation:
                 self._check(score, asked)
                 return asked
             if isinstance(asked, slice) and score.scale is not None:
-                asked = _differing(score.raw[asked], raw)
+                asked = _differing(score.raw[asked], raw, self._scored_row_count)
                 score.raw[whole] = raw
             else:
                 score.raw[asked] = raw
@@ -434,9 +434,12 @@ class _Fitting:
         return column if self._fits is None else column[self._fits]
 
 
-def _differing(before: Ints, after: Ints) -> RowIndex | None:
-    """Where two columns differ; all rows if that is about everywhere, None for nowhere."""
-    rows = np.flatnonzero(before != after)
+def _differing(before: Ints, after: Ints, known_count: int) -> RowIndex | None:
+    """Where two columns differ; all rows if that is about everywhere, None for nowhere. Rows from `known_count` on are
+    new: what the arrays hold of them is nothing, or of another node under another scale."""
+    differ = before != after
+    differ[known_count:] = True
+    rows = np.flatnonzero(differ)
     if len(rows) > len(after) * _PICK_SHARE_MAX:
         return slice(0, len(after))
     return rows if len(rows) else None
