@@ -92,6 +92,7 @@ class Harness:
         seed: int = 1,
         echo: bool = True,
         keep: bool = True,
+        port: RecordingPort | None = None,
     ) -> None:
         extra = {plugin.name: plugin for plugin in plugins}
         infos = [plugin_info(plugin) for plugin in plugins]
@@ -100,7 +101,7 @@ class Harness:
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.state = ClusterState()
-        self.port = RecordingPort()
+        self.port = port or RecordingPort()
         chance = Chance(seed)
         self.scheduler = Scheduler(self.state, self.port, self.clock, chance, self.metrics)
         self.runtimes = build_profiles(
