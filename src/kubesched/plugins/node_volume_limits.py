@@ -5,7 +5,8 @@ kinds, bound or still to be provisioned, and disks of former in-tree drivers; be
 pod of the node accounts for. A volume that the node has already for another pod costs nothing. (kube-scheduler v1.36.)
 
 Most nodes are far from their limit. So each is first judged by the number of volumes that its pods name and of its
-attachments, whatever their driver: only where these could exceed the limit are volumes told apart.
+attachments, whatever their driver: only where these could exceed the limit are volumes told apart. A placed pod whose
+ephemeral volume has somebody else's claim fails the attempt, as in the original, but only on such a node.
 """
 
 from __future__ import annotations

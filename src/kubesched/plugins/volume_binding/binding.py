@@ -131,6 +131,14 @@ async def write(reserved: Reserved, port: ClusterPort) -> Reserved:
 async def wait(pod: Pod, written: Reserved, cluster: ClusterState, clock: Clock, timeout_s: float) -> None:
     """Until all is bound. Raises VolumeBindingError when it cannot be any more, or after `timeout_s` seconds."""
     started_s = clock.monotonic()
+    log.info(
+        "waiting for volumes to be bound pod=%s/%s node=%s bind=%s provision=%s",
+        pod.metadata.namespace,
+        pod.metadata.name,
+        written.node_name,
+        ",".join(f"{claim.metadata.name}:{volume.metadata.name}" for claim, volume in written.bind) or "-",
+        ",".join(claim.metadata.name for claim in written.provision) or "-",
+    )
     stir = _Stir(written, cluster)
     try:
         while True:
