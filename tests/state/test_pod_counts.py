@@ -1,0 +1,142 @@
+"""Counts of pods by selector. Random histories are in `tests/plugins/test_neighbours`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kubesched.api.selectors import match_labels
+from kubesched.state import consistency, pod_counts
+from kubesched.state.affinity_terms import NamespaceScope, PodMatch
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.pod_counts import TermKind
+from tests.build import make_namespace, make_node, make_pod
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+WEB = {"app": "web"}
+
+
+def match(app: str, *, terminating: bool = True) -> PodMatch:
+    return PodMatch(((NamespaceScope(frozenset({"default"})), match_labels({"app": app})),), terminating)
+
+
+def cluster() -> ClusterState:
+    state = ClusterState()
+    for name, zone in (("n0", "a"), ("n1", "b"), ("n2", "a")):
+        state.set_node(make_node(name).zone(zone).obj())
+    state.set_pod(make_pod("p0").labels(WEB).node("n0").obj())
+    state.set_pod(make_pod("p1").labels(WEB).node("n1").deleting().obj())
+    state.set_pod(make_pod("p2").labels(WEB).node("unknown").obj())
+    return state
+
+
+def counted(state: ClusterState, what: PodMatch) -> list[int]:
+    counts: list[int] = state.nodes.pods_matching(what)[: state.nodes.row_count].tolist()
+    return counts
+
+
+def test_a_tally_is_summed_up_once_and_then_followed() -> None:
+    state = cluster()
+    assert counted(state, match("web")) == [1, 1, 0]
+    assert counted(state, match("web", terminating=False)) == [1, 0, 0]
+    state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
+    state.set_node(make_node("unknown").obj())
+    state.set_node(make_node("n3").obj())
+    assert counted(state, match("web")) == [1, 1, 1, 1, 0]
+    state.remove_node("n0")
+    assert counted(state, match("web")) == [0, 1, 1, 1]
+    state.set_pod(make_pod("p3").label("app", "db").node("n2").obj())
+    assert counted(state, match("web")) == [0, 1, 0, 1]
+    assert consistency.check(state) == []
+
+
+def test_sums_per_domain_are_followed_and_the_callers_own() -> None:
+    state = cluster()
+    table = state.nodes
+    tally = table.pod_counts.tally(match("web"))
+    sums = tally.per_domain(table.domains(ZONE))
+    assert sums.tolist() == [1, 1, 0]
+    sums[:] = 99
+    state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
+    assert table.pod_counts.tally(match("web")) is tally
+    assert tally.per_domain(table.domains(ZONE)).tolist() == [2, 1, 0]
+    state.set_node(make_node("n2").zone("c").obj())
+    assert tally.per_domain(table.domains(ZONE)).tolist() == [1, 1, 1, 0]
+    state.set_node(make_node("n2").obj())
+    assert tally.per_domain(table.domains(ZONE)).tolist() == [1, 1, 0, 0]
+    assert consistency.check(state) == []
+
+
+def test_domains_are_the_same_object_until_a_node_changes_the_label() -> None:
+    table = cluster().nodes
+    domains = table.domains(ZONE)
+    table.set_node(make_node("n1").zone("b").label("other", "x").obj())
+    assert table.domains(ZONE) is domains
+    table.set_node(make_node("n1").zone("a").obj())
+    assert table.domains(ZONE) is not domains
+    assert table.domains(ZONE).of_row.tolist() == [0, 0, 0]
+    assert domains.of_row.tolist() == [0, 1, 0]
+
+
+def test_tallies_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_counts, "_CELLS_MAX", 0)
+    monkeypatch.setattr(pod_counts, "_TALLIES_MIN", 2)
+    state = cluster()
+    first = state.nodes.pod_counts.tally(match("web"))
+    state.nodes.pod_counts.tally(match("db"))
+    assert state.nodes.pod_counts.tally(match("web")) is first
+    state.nodes.pod_counts.tally(match("x"))
+    state.nodes.pod_counts.tally(match("y"))
+    state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
+    assert first.counts[2] == 0
+    assert state.nodes.pod_counts.tally(match("web")).counts[2] == 1
+    assert consistency.check(state) == []
+
+
+def test_terms_of_placed_pods_are_found_by_whom_they_concern() -> None:
+    state = cluster()
+    counts = state.nodes.pod_counts
+    assert counts.terms_about("default", WEB) == ()
+    state.set_pod(make_pod("g0").node("n0").pod_anti_affinity(HOST, WEB).pod_affinity(ZONE, WEB, weight=3).obj())
+    state.set_pod(make_pod("g1").node("n1").label("x", "y").pod_anti_affinity(HOST, WEB).obj())
+    repels, prefers = counts.terms_about("default", WEB)
+    assert (repels.kind, prefers.kind, prefers.term.weight) == (TermKind.REPELS, TermKind.PREFERS, 3)
+    assert sorted((info.name, pod.key) for info, pod in repels.holders()) == [
+        ("n0", "default/g0"),
+        ("n1", "default/g1"),
+    ]
+    assert counts.tally_of(repels).counts[:3].tolist() == [1, 1, 0]
+    assert counts.terms_about("other", WEB) == counts.terms_about("default", {"app": "db"}) == ()
+    version = counts.terms_version
+    state.remove_pod(make_pod("g1").obj().metadata.uid)
+    assert counts.tally_of(repels).counts[:3].tolist() == [1, 0, 0]
+    assert counts.terms_version == version
+    state.remove_pod(make_pod("g0").obj().metadata.uid)
+    assert counts.terms_about("default", WEB) == ()
+    assert counts.terms_version != version
+    assert consistency.check(state) == []
+
+
+def test_the_labels_of_namespaces_are_followed() -> None:
+    state = cluster()
+    selected = PodMatch(((NamespaceScope(frozenset(), match_labels({"team": "s"})), match_labels(WEB)),))
+    assert counted(state, selected) == [0, 0, 0]
+    state.objects.put("Namespace", make_namespace("default").label("team", "s").obj())
+    assert counted(state, selected) == [1, 1, 0]
+    state.objects.remove("Namespace", ("", "default"))
+    assert counted(state, selected) == [0, 0, 0]
+
+
+def test_the_self_check_finds_what_is_wrong() -> None:
+    state = cluster()
+    table = state.nodes
+    tally = table.pod_counts.tally(match("web"))
+    tally.per_domain(table.domains(ZONE))
+    assert consistency.check(state) == []
+    tally.change(2, 1)
+    (finding,) = consistency.check(state)
+    assert finding.startswith("node n2: tally of PodMatch")
+    tally.counts[2] -= 1
+    (finding,) = consistency.check(state)
+    assert finding.endswith("has other sums per domain")
+    assert np.array_equal(tally.counts[:3], [1, 1, 0])
