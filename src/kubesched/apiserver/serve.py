@@ -8,12 +8,10 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from kubesched.apiserver.kubeconfig import write_kubeconfig
 from kubesched.apiserver.server import Server
+from kubesched.manifests import read_path
 from kubesched.tls import ServerCertificate, self_signed
 
 log = logging.getLogger("kubesched.apiserver")
@@ -43,7 +41,7 @@ async def serve(options: ServeOptions, started: Callable[[Server], None] | None 
         token=options.token,
     )
     for path in options.load:
-        count = server.load(read_manifests(path))
+        count = server.load(document.manifest for document in read_path(path))
         log.info("objects loaded path=%s count=%d", path, count)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -55,15 +53,3 @@ async def serve(options: ServeOptions, started: Callable[[Server], None] | None 
         if started is not None:
             started(server)
         await stop.wait()
-
-
-def read_manifests(path: Path) -> list[dict[str, Any]]:
-    """All documents of a YAML or JSON file, or of every such file in a folder, in the order of their names."""
-    files = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [
-        document
-        for file in files
-        for document in yaml.load_all(file.read_bytes(), Loader=loader)
-        if document is not None
-    ]

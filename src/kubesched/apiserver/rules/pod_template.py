@@ -1,7 +1,10 @@
-"""Defaults of a pod spec, as v1.36 applies them to pods and to every template in a workload."""
+"""Defaults of a pod spec (v1.36): those of pods and of every template in a workload, and those of pods alone."""
 
 from __future__ import annotations
 
+from kubesched.api import codec, kinds
+from kubesched.api.pod_requests import pod_requests
+from kubesched.apiserver.schema.quantities import resource_amount
 from kubesched.apiserver.store import Json
 
 _VOLUME_MODE_SOURCES = ("configMap", "secret", "downwardAPI", "projected")
@@ -20,29 +23,53 @@ def default_pod_spec(spec: Json) -> None:
         spec["serviceAccount"] = spec["serviceAccountName"]
     elif "serviceAccount" in spec:
         spec["serviceAccountName"] = spec["serviceAccount"]
-    host_network = bool(spec.get("hostNetwork"))
     for group in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(group) or ():
-            _default_container(container, host_network)
+            _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
-    resources = spec.get("resources")
-    if resources and "limits" in resources:
-        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
-def _default_container(container: Json, host_network: bool) -> None:
-    resources = container.setdefault("resources", {})
-    if "limits" in resources:
-        resources["requests"] = dict(sorted({**resources["limits"], **resources.get("requests", {})}.items()))
+def default_pod(pod: Json) -> None:
+    """What a pod gets on top: what is limited is requested, ports on the host's network are the host's ports."""
+    spec = pod["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    default_pod_spec(spec)
+    for group in ("initContainers", "containers"):
+        for container in spec.get(group) or ():
+            resources = container["resources"]
+            if "limits" in resources:
+                resources["requests"] = dict(sorted({**resources["limits"], **resources.get("requests", {})}.items()))
+            for port in container.get("ports") or ():
+                if spec.get("hostNetwork") and not port.get("hostPort"):
+                    port["hostPort"] = port.get("containerPort", 0)
+    if (spec.get("resources") or {}).get("limits"):
+        _default_pod_requests(pod, spec["resources"])
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def _default_pod_requests(pod: Json, resources: Json) -> None:
+    """A pod with limits as a whole requests what its containers do, or its limits where they say nothing."""
+    typed = codec.from_dict(kinds.POD, pod)
+    asked = pod_requests(typed, skip_pod_level_resources=True, exclude_overhead=True)
+    of_containers = {name: f"{size}m" if name == "cpu" else str(size) for name, size in asked.items()}
+    requests = dict(resources.get("requests") or {})
+    for name, limit in resources["limits"].items():
+        if name in ("cpu", "memory") and name in of_containers:
+            limit = resource_amount(of_containers[name])
+        requests.setdefault(name, limit)
+    resources["requests"] = dict(sorted(requests.items()))
+
+
+def _default_container(container: Json) -> None:
+    container.setdefault("resources", {})
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
-        if host_network and not port.get("hostPort"):
-            port["hostPort"] = port.get("containerPort", 0)
     for variable in container.get("env") or ():
         field_ref = (variable.get("valueFrom") or {}).get("fieldRef")
         if field_ref is not None:

@@ -6,7 +6,6 @@ Each check names the field that is wrong by its path and says so in the original
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from kubesched.apiserver import metadata
 from kubesched.apiserver.schema.quantities import amount
@@ -153,7 +152,7 @@ def check_resources(resources: Json, path: str) -> list[Cause]:
 
 
 def not_negative(value: str, path: str) -> list[Cause]:
-    if amount(value) < Fraction(0):
+    if amount(value) < 0:
         return [invalid_value(path, value, "must be greater than or equal to 0")]
     return []
 

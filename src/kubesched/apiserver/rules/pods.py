@@ -8,10 +8,11 @@ from kubesched.apiserver import admission
 from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.rules.base import Rules
 from kubesched.apiserver.rules.pod_changes import changes_of_gates, forbidden_changes
-from kubesched.apiserver.rules.pod_template import default_pod_spec
+from kubesched.apiserver.rules.pod_template import default_pod
 from kubesched.apiserver.rules.pod_validation import check_pod_spec, pod_spec_warnings
 from kubesched.apiserver.status import Cause, forbidden_field, invalid_value
 from kubesched.apiserver.store import Json
+from kubesched.manifests import merge_label_keys
 
 if TYPE_CHECKING:
     from kubesched.apiserver.api import Api
@@ -27,20 +28,13 @@ GATED_CONDITION = {
 }
 
 
-def default(pod: Json) -> None:
-    spec = pod["spec"]
-    spec.setdefault("enableServiceLinks", True)
-    default_pod_spec(spec)
-    if spec["terminationGracePeriodSeconds"] < 0:
-        spec["terminationGracePeriodSeconds"] = 1
-
-
 def on_create(api: Api, resource: Resource, pod: Json) -> None:
     status: Json = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED_CONDITION, "lastTransitionTime": api.now()}]
     pod["status"] = status
     admission.tolerate_lost_nodes(pod["spec"])
+    pod["spec"] = merge_label_keys(pod)["spec"]
 
 
 def admit(api: Api, resource: Resource, pod: Json) -> None:
@@ -100,7 +94,7 @@ def check_resize(old: Json, new: Json) -> list[Cause]:
 
 
 RULES = Rules(
-    default=default,
+    default=default_pod,
     on_create=on_create,
     admit=admit,
     validate=validate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kubesched.apiserver import metadata
-from kubesched.apiserver.resources import Resource
+from kubesched.apiserver.resources import BY_PATH, Resource
 from kubesched.apiserver.rules.base import Rules
 from kubesched.apiserver.status import Cause, invalid_value, required
 from kubesched.apiserver.store import Json
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 PV_PROTECTION = "kubernetes.io/pv-protection"
 PVC_PROTECTION = "kubernetes.io/pvc-protection"
+_CLASSES = BY_PATH["storage.k8s.io", "v1", "storageclasses"]
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 def _default_volume(volume: Json) -> None:
@@ -58,6 +61,20 @@ def _create_claim(api: Api, resource: Resource, claim: Json) -> None:
     _protect(claim, PVC_PROTECTION)
 
 
+def _admit_claim(api: Api, resource: Resource, claim: Json) -> None:
+    """The admission plugin DefaultStorageClass: the newest of the default classes."""
+    annotations = claim["metadata"].get("annotations") or {}
+    if "storageClassName" in claim["spec"] or _BETA_CLASS in annotations:
+        return
+    classes = [stored.document() for stored in api.store.of(_CLASSES).items.values()]
+    defaults = [
+        c for c in classes if any((c["metadata"].get("annotations") or {}).get(a) == "true" for a in _IS_DEFAULT)
+    ]
+    if defaults:
+        newest = max(defaults, key=lambda c: (c["metadata"]["creationTimestamp"], c["metadata"]["name"]))
+        claim["spec"]["storageClassName"] = newest["metadata"]["name"]
+
+
 def _check_claim(claim: Json) -> list[Cause]:
     spec = claim["spec"]
     causes = []
@@ -68,7 +85,9 @@ def _check_claim(claim: Json) -> list[Cause]:
     return causes
 
 
-PERSISTENT_VOLUME_CLAIM = Rules(default=_default_claim, on_create=_create_claim, validate=_check_claim)
+PERSISTENT_VOLUME_CLAIM = Rules(
+    default=_default_claim, on_create=_create_claim, admit=_admit_claim, validate=_check_claim
+)
 
 
 def _default_class(document: Json) -> None:

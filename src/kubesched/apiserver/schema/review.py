@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from kubesched.apiserver.go_json import type_name
-from kubesched.apiserver.schema.quantities import InvalidQuantity, canonical
+from kubesched.apiserver.schema.quantities import InvalidQuantity, canonical, resource_amount
 from kubesched.apiserver.schema.structs import Field, Struct, struct
 
 _GO_SCALARS = {"string": "string", "bool": "bool", "int": "int32", "long": "int64", "float": "float64"}
@@ -63,6 +63,12 @@ class _Walk:
         kept.sort()
         return {name: part for _, name, part in kept}
 
+    def resources(self, sent: dict[str, Any]) -> dict[str, str]:
+        try:
+            return {name: resource_amount(sent[name]) for name in sorted(sent)}
+        except InvalidQuantity as error:
+            raise WrongType(str(error)) from None
+
     def value(self, type_: str, sent: Any, path: tuple[str | int, ...], owner: str, go_type: str = "") -> Any:
         if type_ == "string":
             if type(sent) is str:
@@ -82,6 +88,8 @@ class _Walk:
             if type(sent) is dict:
                 element = type_[4:]
                 self.keys_seen += len(sent)
+                if element == "quantity":
+                    return self.resources(sent)
                 return {
                     key: _zero_element(element)
                     if sent[key] is None
