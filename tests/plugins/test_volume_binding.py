@@ -12,8 +12,10 @@ from kubesched.config.plugin_args import UtilizationShapePoint, VolumeBindingArg
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ActionType, ClusterEvent
 from kubesched.framework.status import Status
+from kubesched.plugins.volume_binding.binding import bound_to
 from kubesched.plugins.volume_binding.claims import PodClaims, read_claims
 from kubesched.plugins.volume_binding.judging import judge, judge_rows
+from kubesched.plugins.volume_binding.supply import Supply
 from kubesched.state.pod_info import PodInfo
 from tests.build import (
     HOSTNAME,
@@ -366,6 +368,35 @@ def test_reasons_of_bound_and_open_claims_add_up() -> None:
     assert answers == {"n1": NOTHING, "n2": both}
 
 
+def test_what_is_kept_of_the_supply_is_given_up_when_it_changes() -> None:
+    objects: list[Any] = [LOCAL, FAST, claim(), claim("made", "fast"), local("pv", "n1")]
+    rig = Rig(nodes(2), (), objects)
+    plugin, static, dynamic = rig.plugin("VolumeBinding"), make_pod().pvc("data"), make_pod().pvc("made")
+
+    def fits(pod: PodBuilder) -> list[str]:
+        return [name for name, status in rig.filter(plugin, pod).items() if status is None]
+
+    def change(kind: str, obj: Any) -> None:
+        rig.state.objects.put(kind, obj.obj())
+
+    assert (fits(static), fits(dynamic)) == (["n1"], ["n1", "n2"])
+    change("PersistentVolume", local("pv-2", "n2"))
+    assert fits(static) == ["n1", "n2"]
+    rig.state.volumes.assume_volume(bound_to(local("pv").obj(), claim("x").obj()))
+    assert fits(static) == ["n2"]
+    rig.state.volumes.forget_volume("pv")
+    assert fits(static) == ["n1", "n2"]
+    change("CSIDriver", driver(publishes=True))
+    assert fits(dynamic) == []
+    change("CSIStorageCapacity", capacity("c", "9Gi", zone="b"))
+    assert fits(dynamic) == ["n2"]
+    change("StorageClass", late("fast", DRIVER).topology(ZONE, ["a"]))
+    assert fits(dynamic) == []
+    change("PersistentVolumeClaim", claim("made", "fast", "20Gi"))
+    change("StorageClass", FAST)
+    assert fits(dynamic) == []
+
+
 # -- one node at a time and all at once
 
 
@@ -404,7 +435,7 @@ def test_rows_are_judged_as_nodes_are(seed: int) -> None:
         objects.append(asked)
         pod.pvc(f"d{i}")
     rig = Rig(cluster, (), objects)
-    claims = read_claims(pod.obj(), rig.state.volumes, rig.state.objects)
+    claims = read_claims(pod.obj(), Supply(rig.state.volumes, rig.state.objects))
     assert isinstance(claims, PodClaims)
     for way in rig._ways():
         at_once = judge_rows(claims, way, rig.state.objects).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -264,9 +265,11 @@ async def test_nothing_happens_for_too_long(port: Port, caplog: pytest.LogCaptur
     rig = rig_of(port, local("pv"), claim())
     attempt = Attempt(rig, make_pod("p").pvc("data").obj())
     attempt.reserve()
+    caplog.set_level(logging.INFO, "kubesched.plugins")
     binding = attempt.bind()
     clock: Any = rig.handle.clock
     await clock.run(TIMEOUT_S - 1)
+    assert "waiting for volumes to be bound pod=default/p node=n1 bind=data:pv provision=-" in caplog.text
     assert not binding.done()
     await clock.run(1)
     with pytest.raises(KubeschedError, match=r"^binding volumes: context deadline exceeded$"):

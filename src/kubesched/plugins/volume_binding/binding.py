@@ -24,9 +24,10 @@ from kubesched.api.storage import CSINode
 from kubesched.clock import Clock
 from kubesched.framework.ports import ClusterPort
 from kubesched.plugins import csi_migration
-from kubesched.plugins.volume_binding.claims import SELECTED_NODE, is_fully_bound, names_claim, reach_of
+from kubesched.plugins.volume_binding.claims import SELECTED_NODE, is_fully_bound
 from kubesched.plugins.volume_binding.judging import Decision
 from kubesched.plugins.volume_binding.ranked import matches, terms_of_node_selector
+from kubesched.plugins.volume_binding.supply import names_claim, reach_of
 from kubesched.state.assumed_volumes import CLAIM, VOLUME, AssumedVolumes
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo

@@ -103,7 +103,7 @@ def _judge_bound(bound: tuple[BoundClaim, ...], node: NodeInfo, objects: ObjectI
 
 def _best_volume(open_claim: OpenClaim, node: NodeInfo, chosen: set[str]) -> PersistentVolume | None:
     volumes = open_claim.volumes
-    taken = [open_claim.ranks[name] for name in chosen if name in open_claim.ranks]
+    taken = [volumes.rank_of[name] for name in chosen if name in volumes.rank_of]
     rank = volumes.best(node.labels, taken)
     return volumes.things[rank] if rank < len(volumes) else None
 
@@ -163,17 +163,19 @@ def _judge_open_rows(claims: PodClaims, nodes: NodeSet, objects: ObjectIndex, re
 
     numbers: dict[str, int] = {}
     chosen: list[Ints] = []
+    compete = sum(len(each.volumes) > 0 for each in claims.open) > 1
     clash = np.zeros(len(nodes), dtype=np.bool_)
     for each in claims.open:
         lacks = going
         if len(each.volumes):
             ranks = each.volumes.best_rows(nodes)
             lacks = going & (ranks == len(each.volumes))
-            names = [numbers.setdefault(name, len(numbers)) for name in each.ranks]
-            picks = np.array([*names, -1], dtype=np.int64)[ranks]
-            for earlier in chosen:
-                clash |= (picks == earlier) & (picks >= 0)
-            chosen.append(picks)
+            if compete:
+                names = [numbers.setdefault(name, len(numbers)) for name in each.volumes.rank_of]
+                picks = np.array([*names, -1], dtype=np.int64)[ranks]
+                for earlier in chosen:
+                    clash |= (picks == earlier) & (picks >= 0)
+                chosen.append(picks)
         if lacks.any():
             _judge_provisioning_rows(each, nodes, lacks, reasons)
             going = going & ~(lacks & (reasons & (NOTHING_TO_BIND | NOT_ENOUGH_SPACE) != 0))

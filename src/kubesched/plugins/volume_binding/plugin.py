@@ -26,8 +26,9 @@ from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
 from kubesched.plugins.scoring_strategies import shape_scores
 from kubesched.plugins.volume_binding import binding, scoring
 from kubesched.plugins.volume_binding.binding import Reserved
-from kubesched.plugins.volume_binding.claims import PodClaims, may_serve, read_claims, storage_limit
+from kubesched.plugins.volume_binding.claims import PodClaims, read_claims
 from kubesched.plugins.volume_binding.judging import Decision, judge, judge_rows, reasons_text
+from kubesched.plugins.volume_binding.supply import Supply, may_serve, storage_limit
 from kubesched.state.assumed_volumes import class_of_claim
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet
@@ -49,6 +50,7 @@ class VolumeBinding(Plugin):
         super().__init__(args, handle)
         self._timeout_s = float(args.bind_timeout_seconds)
         self._shape = shape_scores(args.shape) if args.shape else None
+        self._supply = Supply(handle.state.volumes, handle.state.objects)
         self._statuses: dict[int, Status] = {}
 
     def sign(self, pod: Pod) -> Hashable | None:
@@ -136,8 +138,7 @@ class VolumeBinding(Plugin):
         return {"claims": self._judge(claims, node).blames} if isinstance(claims, PodClaims) else {}
 
     def _read(self, pod: Pod) -> PodClaims | Status:
-        cluster = self.handle.state
-        return read_claims(pod, cluster.volumes, cluster.objects)
+        return read_claims(pod, self._supply)
 
     def _judge(self, claims: PodClaims, node: NodeInfo) -> Decision:
         return judge(claims, node, self.handle.state.objects)

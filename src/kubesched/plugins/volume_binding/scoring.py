@@ -8,8 +8,8 @@ mean over the classes, rounded. Volumes that exist count before capacities that 
 from __future__ import annotations
 
 from kubesched.api import quantity
-from kubesched.plugins.volume_binding.claims import requested_bytes
 from kubesched.plugins.volume_binding.judging import Decision
+from kubesched.plugins.volume_binding.supply import requested_bytes
 from kubesched.state.assumed_volumes import class_of_claim
 
 
