@@ -36,12 +36,12 @@ sys.exit(f'loaded: {{loaded}}' if loaded else 0)
 WRONG = {
     "no command": ([], 2, "the following arguments are required: COMMAND"),
     "unknown command": (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
-    "load without embedded": (["run", "--load", "x"], 2, "go with --embedded"),
-    "config is missing": (["run", "--config", "nowhere.yaml"], 2, "nowhere.yaml"),
-    "kubeconfig is missing": (["run", "--kubeconfig", "nowhere.conf"], 2, "nowhere.conf"),
-    "manifest is missing": (["run", "--embedded", "--load", "nowhere"], 2, "nowhere"),
-    "unknown gate": (["run", "--embedded", "--feature-gates", "Nope=true"], 2, "Nope"),
-    "gate without value": (["run", "--embedded", "--feature-gates", "Nope"], 2, "missing bool value for Nope"),
+    "load without embedded": (["run", "--load", "x"], 1, "go with --embedded"),
+    "config is missing": (["run", "--config", "nowhere.yaml"], 1, "nowhere.yaml"),
+    "kubeconfig is missing": (["run", "--kubeconfig", "nowhere.conf"], 1, "nowhere.conf"),
+    "manifest is missing": (["run", "--embedded", "--load", "nowhere"], 1, "nowhere"),
+    "unknown gate": (["run", "--embedded", "--feature-gates", "Nope=true"], 1, "Nope"),
+    "gate without value": (["run", "--embedded", "--feature-gates", "Nope"], 1, "missing bool value for Nope"),
 }
 
 
@@ -74,6 +74,6 @@ def test_a_broken_manifest_is_named(name, content, tmp_path):
         [sys.executable, "-m", "kubesched", "run", "--embedded", "--until-settled", "--load", name],
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 1, done.stderr
     assert name in done.stderr
     assert "Traceback" not in done.stderr

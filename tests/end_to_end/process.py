@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -66,13 +67,14 @@ class SchedulerProcess:
 
 @asynccontextmanager
 async def running_scheduler(
-    server: Server, folder: Path, *arguments: str, config: object = FAST
+    server: Server, folder: Path, *arguments: str, config: dict[str, Any] = FAST
 ) -> AsyncIterator[SchedulerProcess]:
     """A scheduler with its log at hand; killed at the end if it still runs."""
     kubeconfig, config_file = folder / "kubeconfig", folder / "config.yaml"
     write_kubeconfig(server, kubeconfig)
-    config_file.write_text(yaml.safe_dump(config))
-    started = await _start(["--kubeconfig", str(kubeconfig), "--config", str(config_file), *arguments])
+    connection = {**config.get("clientConnection", {}), "kubeconfig": str(kubeconfig)}
+    config_file.write_text(yaml.safe_dump({**config, "clientConnection": connection}))
+    started = await _start(["--config", str(config_file), *arguments])
     scheduler = SchedulerProcess(started)
     await asyncio.sleep(0)
     try:

@@ -125,6 +125,6 @@ async def test_what_is_wrong_with_a_plugin_is_said_in_one_line(folder, spec, mes
         "    def filter(self, state, pod, node):\n        return None\n"
     )
     code, output = await run(folder, "--embedded", "--load", "cluster.yaml", "--plugin", spec)
-    assert code == 2
+    assert code == 1
     assert message in output
     assert "Traceback" not in output

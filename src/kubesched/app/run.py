@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kubesched import manifests
 from kubesched.apiserver import Server, write_kubeconfig
+from kubesched.app.flags import Flags
 from kubesched.app.live import LiveOptions, LiveScheduler
 from kubesched.app.settling import settled
 from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig, load
@@ -26,6 +27,8 @@ log = logging.getLogger("kubesched.app")
 @dataclass(slots=True)
 class RunOptions:
     live: LiveOptions
+    #: The command line, for what is not in the configuration.
+    flags: Flags = field(default_factory=Flags)
     kubeconfig: str = ""
     context: str | None = None
     master: str = ""

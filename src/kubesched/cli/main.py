@@ -1,14 +1,16 @@
 """`kubesched COMMAND`: one module a command, each with `add_parser` and `run`.
 
 Exit codes: 0 all went well, 1 something failed while running (or a pod does not fit, where a command asks that), 2 the
-command line or an input file is wrong. Expected failures are one line on standard error, never a traceback.
+command line or an input file is wrong; `run` ends with 1 then, as kube-scheduler does. Expected failures are one line
+on standard error, never a traceback. Flags without a command are for `run`, so that the program can stand in for
+kube-scheduler on its command line.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kubesched.cli import apiserver, explain, run
 
@@ -16,6 +18,11 @@ _COMMANDS = (run, explain, apiserver)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] == "run":
+        return _guarded(lambda: run.main(arguments[1:]))
+    if arguments and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
+        return _guarded(lambda: run.main(arguments))
     parser = argparse.ArgumentParser(
         prog="kubesched",
         description="The Kubernetes scheduler in Python: decides as kube-scheduler v1.36 does, and explains why.",
@@ -24,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_parser(commands)
-    args = parser.parse_args(argv)
-    return _run(args)
+    args = parser.parse_args(arguments)
+    return _guarded(lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -37,6 +44,11 @@ def _run(args: argparse.Namespace) -> int:
     except KubeschedError as error:
         print(f"kubesched: {error}", file=sys.stderr)
         return 2 if getattr(error, "is_usage", True) else 1
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    try:
+        return command()
     except BrokenPipeError:
         sys.stderr.close()
         return 1
