@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim
@@ -123,6 +125,49 @@ def test_volumes_from_before_the_first_look_are_found() -> None:
     index.put(VOLUME, make_pv("pv-2").claimed_by("data").obj())
     volumes = AssumedVolumes(index)
     assert (free(volumes, "local"), naming(volumes, "data")) == (["pv"], ["pv-2"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_indexes_equal_a_recount_through_random_histories(seed: int) -> None:
+    chance = random.Random(seed)
+    index = ObjectIndex()
+    volumes = AssumedVolumes(index)
+    for version in range(300):
+        name = f"pv{chance.randrange(8)}"
+        shown = make_pv(name).storage_class(chance.choice(["a", "b"])).resource_version(str(version))
+        match chance.randrange(6):
+            case 0:
+                index.remove(VOLUME, ("", name))
+            case 1 if (known := volumes.volume(name)) is not None:
+                volumes.assume_volume(bound_to(known, make_pvc(f"c{chance.randrange(3)}").obj()))
+            case 2:
+                volumes.forget_volume(name)
+            case 3:
+                index.put(VOLUME, shown.claimed_by(f"c{chance.randrange(3)}").obj())
+            case _:
+                index.put(VOLUME, shown.obj())
+        assert volumes.findings() == []
+        known_names = [each.metadata.name for each in index.list(VOLUME)]
+        seen = [volume for name in known_names if (volume := volumes.volume(name)) is not None]
+        assert len(seen) == len(known_names)
+        for storage_class in ("a", "b"):
+            expected = [v for v in seen if v.spec.claim_ref is None and v.spec.storage_class_name == storage_class]
+            assert free(volumes, storage_class) == sorted(v.metadata.name for v in expected)
+        for claim_name in ("c0", "c1", "c2"):
+            owned = [v for v in seen if v.spec.claim_ref is not None and v.spec.claim_ref.name == claim_name]
+            assert naming(volumes, claim_name) == sorted(v.metadata.name for v in owned)
+
+
+def test_the_self_check_sees_what_was_missed(objects: ObjectIndex, volumes: AssumedVolumes) -> None:
+    assert volumes.findings() == []
+    objects._kinds[VOLUME]["", "new"] = make_pv("new").claimed_by("x").obj()
+    objects._kinds[VOLUME]["", "free"] = make_pv("free").obj()
+    del objects._kinds[CLAIM]["default", "data"]
+    assert volumes.findings() == [
+        "the index of free volumes differs from a recount",
+        "the index of volumes by claim differs from a recount",
+        "PersistentVolumeClaim data is still as assumed though the watch has gone on",
+    ]
 
 
 def test_the_annotation_of_old_names_the_class() -> None:

@@ -81,6 +81,26 @@ class AssumedVolumes:
     def forget_claim(self, namespace: str, name: str) -> None:
         self._end(CLAIM, (namespace, name))
 
+    def findings(self) -> list[str]:
+        """What the indexes say that a fresh look at the volumes does not, and the other way round; for self-checks."""
+        free: dict[str, set[str]] = {}
+        reserved: dict[ObjectKey, set[str]] = {}
+        for volume in self._objects.list(VOLUME):
+            key = _claim_key(volume)
+            names = free.setdefault(class_of_volume(volume), set()) if key is None else reserved.setdefault(key, set())
+            names.add(volume.metadata.name)
+        found = []
+        if free != {name: set(volumes) for name, volumes in self._free.items()}:
+            found.append("the index of free volumes differs from a recount")
+        if reserved != {key: set(volumes) for key, volumes in self._reserved.items()}:
+            found.append("the index of volumes by claim differs from a recount")
+        for kind, decisions in self._assumed.items():
+            for (namespace, name), assumed in decisions.items():
+                shown = self._objects.get(kind, name, namespace)
+                if shown is None or is_newer(shown, assumed):
+                    found.append(f"{kind} {name} is still as assumed though the watch has gone on")
+        return found
+
     # -- what stands
 
     def _get(self, kind: str, key: ObjectKey) -> Any | None:

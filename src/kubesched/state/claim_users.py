@@ -53,6 +53,22 @@ class ClaimUsers:
         self._refresh()
         return self._disks
 
+    def findings(self) -> list[str]:
+        """Where what is kept differs from a recount; for self-checks. Nothing as long as nobody has asked."""
+        if self._position < 0:
+            return []
+        self._refresh()
+        fresh = ClaimUsers(self._table)
+        fresh._refresh()
+        rows = slice(0, self._table.row_count)
+        same = (
+            {claim: users.keys() for claim, users in self._users.items()}
+            == {claim: users.keys() for claim, users in fresh._users.items()}
+            and self._disks == fresh._disks
+            and np.array_equal(self._counts[rows], fresh._counts[rows])
+        )
+        return [] if same else ["users of claims or volumes of nodes differ from a recount"]
+
     def _refresh(self) -> None:
         table = self._table
         position = table.journal.position

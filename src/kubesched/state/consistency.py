@@ -14,6 +14,8 @@ from kubesched.state.node_table import AMOUNT_MAX, NodeTable, taint_keys
 def check(state: ClusterState) -> list[str]:
     findings = check_placements(state)
     findings += check_table(state.nodes)
+    findings += state.volumes.findings()
+    findings += state.claim_users.findings()
     return findings
 
 
