@@ -1,4 +1,4 @@
-"""InterPodAffinity."""
+"""InterPodAffinity. Ids with BR are of reports from the field."""
 
 from __future__ import annotations
 
@@ -70,42 +70,42 @@ CASES = [
         [web("1", "a1"), make_pod("2").label("tier", "y").node("a1"), web("3", "b1").label("tier", "y")],
         make_pod("asks").pod_affinity(HOST, WEB).pod_affinity(HOST, {"tier": "y"}),
         {"a1": AFFINITY, "a2": AFFINITY, "b1": None},
-        id="one-pod-must-match-all-affinity-terms",
+        id="BR-49-one-pod-must-match-all-affinity-terms",
     ),
     pytest.param(
         two_zones(),
         [web("1", "a1"), make_pod("2").label("tier", "y").node("a2")],
         make_pod("asks").pod_anti_affinity(HOST, WEB).pod_anti_affinity(HOST, {"tier": "y"}),
         {"a1": ANTI, "a2": ANTI, "b1": None},
-        id="each-anti-affinity-term-counts-alone",
+        id="BR-49-each-anti-affinity-term-counts-alone",
     ),
     pytest.param(
         [make_node("n1").zone("a"), make_node("n2").zone("a").label(RACK, "1")],
         [],
         make_pod("asks").labels(WEB).pod_affinity(ZONE, WEB).pod_affinity(RACK, WEB),
         {"n1": AFFINITY, "n2": None},
-        id="affinity-needs-every-key",
+        id="BR-50-affinity-needs-every-key",
     ),
     pytest.param(
         [make_node("n1").zone("a"), make_node("n2").zone("a").label(RACK, "1")],
         [web("1", "n1"), web("2", "n2")],
         make_pod("asks").pod_anti_affinity(RACK, WEB),
         {"n1": None, "n2": ANTI},
-        id="anti-affinity-passes-where-the-key-is-missing",
+        id="BR-50-anti-affinity-passes-where-the-key-is-missing",
     ),
     pytest.param(
         two_zones(),
         [guard("1", "a1")],
         make_pod("asks").labels(WEB),
         {"a1": EXISTING, "a2": None, "b1": None},
-        id="repelled",
+        id="BR-47-repelled",
     ),
     pytest.param(
         two_zones(),
         [guard("1", "a1", ZONE), guard("2", "b1")],
         make_pod("asks").labels(WEB),
         {"a1": EXISTING, "a2": EXISTING, "b1": EXISTING},
-        id="repelled-everywhere",
+        id="BR-47-repelled-everywhere",
     ),
     pytest.param(
         two_zones(),
@@ -126,21 +126,21 @@ CASES = [
         [web("1", "a1")],
         make_pod("asks").pod_anti_affinity(ZONE),
         {"a1": None, "a2": None, "b1": None},
-        id="anti-affinity-without-selector",
+        id="BR-55-anti-affinity-without-selector",
     ),
     pytest.param(
         two_zones(),
         [web("1", "a1")],
         make_pod("asks").labels(WEB).pod_affinity(ZONE),
         {"a1": AFFINITY, "a2": AFFINITY, "b1": AFFINITY},
-        id="affinity-without-selector-matches-not-even-itself",
+        id="BR-55-affinity-without-selector-matches-not-even-itself",
     ),
     pytest.param(
         two_zones(),
         [make_pod("1").node("a1"), make_pod("2").namespace("other").node("b1")],
         make_pod("asks").pod_anti_affinity(ZONE, selector={}),
         {"a1": ANTI, "a2": ANTI, "b1": None},
-        id="an-empty-selector-matches-all-of-the-namespace",
+        id="BR-55-an-empty-selector-matches-all-of-the-namespace",
     ),
     pytest.param(
         two_zones(),
@@ -168,13 +168,13 @@ NOT_S = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["s
 @pytest.mark.parametrize(
     ("options", "namespaces"),
     [
-        pytest.param({}, {"default"}, id="own"),
-        pytest.param({"namespaces": ["b"]}, {"b"}, id="listed"),
-        pytest.param({"namespace_selector": {}}, {"default", "a", "b", "c"}, id="all"),
-        pytest.param({"namespace_selector": TEAM_S}, {"a"}, id="selected"),
-        pytest.param({"namespaces": ["b"], "namespace_selector": TEAM_S}, {"a", "b"}, id="listed-and-selected"),
+        pytest.param({}, {"default"}, id="BR-52-own"),
+        pytest.param({"namespaces": ["b"]}, {"b"}, id="BR-52-listed"),
+        pytest.param({"namespace_selector": {}}, {"default", "a", "b", "c"}, id="BR-52-all"),
+        pytest.param({"namespace_selector": TEAM_S}, {"a"}, id="BR-52-selected"),
+        pytest.param({"namespaces": ["b"], "namespace_selector": TEAM_S}, {"a", "b"}, id="BR-52-listed-and-selected"),
         # Namespace c has no object: it counts as one without labels.
-        pytest.param({"namespace_selector": NOT_S}, {"default", "b", "c"}, id="negated"),
+        pytest.param({"namespace_selector": NOT_S}, {"default", "b", "c"}, id="BR-52-negated"),
     ],
 )
 def test_namespaces(options: dict[str, Any], namespaces: set[str]) -> None:
@@ -265,8 +265,8 @@ def verdicts(rig: Rig, plugin: Any, state: CycleState, pod: Any) -> list[str | N
 @pytest.mark.parametrize(
     ("pod", "other", "with_other", "without"),
     [
-        pytest.param(FAR, web("o", "a1"), [ANTI, ANTI, None], [None, None, None], id="unwanted"),
-        pytest.param(NEAR, web("o", "a1"), [None, None, AFFINITY], [AFFINITY, AFFINITY, AFFINITY], id="partner"),
+        pytest.param(FAR, web("o", "a1"), [ANTI, ANTI, None], [None, None, None], id="BR-58-unwanted"),
+        pytest.param(NEAR, web("o", "a1"), [None, None, AFFINITY], [AFFINITY, AFFINITY, AFFINITY], id="BR-58-partner"),
         pytest.param(
             NEAR.copy().labels(WEB),
             web("o", "a1"),

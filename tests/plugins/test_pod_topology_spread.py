@@ -1,4 +1,4 @@
-"""PodTopologySpread."""
+"""PodTopologySpread. Ids with BR are of reports from the field."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.build import (
     make_service,
     make_stateful_set,
 )
+from tests.harness import Harness
 from tests.plugins.rig import QUEUE, SKIP, Rig, hints, registered
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -53,9 +54,15 @@ def three_zones() -> list[NodeBuilder]:
 
 CASES = [
     pytest.param(
-        [node("a1", "a"), node("none")], [], asks(ZONE, WEB), {"a1": None, "none": LABEL}, id="a-node-lacks-the-key"
+        [node("a1", "a"), node("none")],
+        [],
+        asks(ZONE, WEB),
+        {"a1": None, "none": LABEL},
+        id="BR-34-a-node-lacks-the-key",
     ),
-    pytest.param([node("x"), node("y")], [], asks(ZONE, WEB), {"x": LABEL, "y": LABEL}, id="all-nodes-lack-the-key"),
+    pytest.param(
+        [node("x"), node("y")], [], asks(ZONE, WEB), {"x": LABEL, "y": LABEL}, id="BR-34-all-nodes-lack-the-key"
+    ),
     pytest.param(
         three_zones(),
         [web("1", "a1"), web("2", "b1")],
@@ -75,7 +82,7 @@ CASES = [
         [web("1", "n1"), web("2", "n2")],
         asks(ZONE, WEB).spread("rack", WEB),
         {"n1": None, "n2": None, "n3": LABEL},
-        id="a-node-with-one-key-of-two-is-no-domain",
+        id="BR-35-a-node-with-one-key-of-two-is-no-domain",
     ),
     pytest.param(
         [node("a1", "a"), node("b1", "b"), node("c1", "c").taint("x")],
@@ -99,11 +106,18 @@ CASES = [
         id="a-tolerated-taint-does-not-count",
     ),
     pytest.param(
+        [node("a1", "a"), node("b1", "b"), node("c1", "c").taint("x")],
+        [web("1", "a1"), web("2", "b1")],
+        asks(ZONE, WEB).toleration("y", operator="Exists"),
+        {"a1": SKEW, "b1": SKEW, "c1": None},
+        id="BR-37-a-tainted-zone-counts-although-nobody-may-go-there",
+    ),
+    pytest.param(
         [node("a1", "a").label("pool", "x"), node("b1", "b").label("pool", "x"), node("c1", "c")],
         [web("1", "a1"), web("2", "b1")],
         asks(ZONE, WEB).node_selector({"pool": "x"}),
         {"a1": None, "b1": None, "c1": None},
-        id="the-node-selector-narrows-the-domains",
+        id="BR-38-the-node-selector-narrows-the-domains",
     ),
     pytest.param(
         [node("a1", "a").label("pool", "x"), node("b1", "b").label("pool", "x"), node("c1", "c")],
@@ -117,42 +131,42 @@ CASES = [
         [web(str(number), "a1") for number in range(5)],
         asks(ZONE),
         {"a1": None, "b1": None, "c1": None},
-        id="no-selector-counts-nothing",
+        id="BR-40-no-selector-counts-nothing",
     ),
     pytest.param(
         three_zones(),
         [web(str(number), "a1") for number in range(5)],
         asks(ZONE, selector={}),
         {"a1": None, "b1": None, "c1": None},
-        id="an-empty-selector-counts-nothing",
+        id="BR-40-an-empty-selector-counts-nothing",
     ),
     pytest.param(
         three_zones(),
         [web("1", "a1").label("rev", "1"), web("2", "b1").label("rev", "2")],
         asks(ZONE, selector={}, match_label_keys=["rev", "absent"]).label("rev", "1"),
         {"a1": SKEW, "b1": None, "c1": None},
-        id="label-keys-fill-an-empty-selector",
+        id="BR-40-label-keys-fill-an-empty-selector",
     ),
     pytest.param(
         three_zones(),
         [web("1", "a1").label("rev", "1")],
         asks(ZONE, match_label_keys=["rev"]).label("rev", "1"),
         {"a1": None, "b1": None, "c1": None},
-        id="label-keys-do-not-fill-an-absent-selector",
+        id="BR-40-label-keys-do-not-fill-an-absent-selector",
     ),
     pytest.param(
         [node("a1", "a"), node("b1", "b")],
         [web("1", "a1")],
         make_pod("asks").label("app", "other").spread(ZONE, WEB),
         {"a1": None, "b1": None},
-        id="the-pod-does-not-count-itself",
+        id="BR-41-the-pod-does-not-count-itself",
     ),
     pytest.param(
         [node("a1", "a"), node("b1", "b")],
         [web("1", "a1").deleting(), web("2", "b1").namespace("other")],
         asks(ZONE, WEB),
         {"a1": None, "b1": None},
-        id="terminating-pods-and-other-namespaces",
+        id="BR-43-terminating-pods-and-other-namespaces",
     ),
     pytest.param(
         [node("a1", "a"), node("b1", "b")],
@@ -192,6 +206,19 @@ def test_filter(
     rig = Rig(nodes, placed)
     assert rig.filter(rig.plugin("PodTopologySpread"), pod) == expected
     assert consistency.check(rig.state) == []
+
+
+async def test_br_46_joint_constraints_lock_each_other_after_five_pods() -> None:
+    harness = Harness()
+    harness.apply(*(each.obj() for each in (node("n1", "a"), node("n2", "a"), node("n3", "b"))))
+    pods = [make_pod(f"p{number}").labels(WEB).spread(ZONE, WEB).spread(HOST, WEB).obj() for number in range(7)]
+    for pod in pods:
+        harness.apply(pod)
+        await harness.settle()
+    placed = [harness.node_of(pod) for pod in pods]
+    assert sorted(placed[:5]) in (["n1", "n1", "n2", "n3", "n3"], ["n1", "n2", "n2", "n3", "n3"])
+    assert placed[5:] == ["", ""]
+    await harness.stop()
 
 
 def test_nothing_to_filter_is_skipped() -> None:
@@ -267,7 +294,7 @@ def test_pods_that_do_not_count_change_nothing(other: PodBuilder) -> None:
     assert verdicts(rig, plugin, state, pod) == before
 
 
-def test_a_pod_taken_off_a_node_that_is_no_domain_invents_none() -> None:
+def test_br_44_a_pod_taken_off_a_node_that_is_no_domain_invents_none() -> None:
     nodes = [node("a1", "a"), node("b1", "b").taint("x"), node("none")]
     rig = Rig(nodes, [web("1", "a1"), web("2", "b1"), web("3", "none")])
     plugin, state, pod = tried(rig, asks(ZONE, WEB, node_taints_policy="Honor"))
