@@ -68,7 +68,7 @@ class _DryRun:
         self._state = state
         self._apart = apart
         self._twin = table.hypothetical(rows)
-        self._promises = filtering.promises(state.pod_info, self._twin)
+        self._promises = filtering.promises(state, self._twin)
         self._counts = np.array([len(pods) for pods in potential], dtype=np.intp)
         self._starts = np.cumsum(self._counts) - self._counts
         self._pods = list(chain.from_iterable(potential))

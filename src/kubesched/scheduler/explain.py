@@ -141,7 +141,7 @@ class _Attempt:
 
     def _crowded(self, node_names: frozenset[str] | None) -> Answers:
         """The rejections on nodes with nominated pods, as if these were there."""
-        rows = self._runtime.filtering.rows_with_nominated(self._state.pod_info)
+        rows = self._runtime.filtering.rows_with_nominated(self._state)
         rejections: Answers = {}
         for row in rows.tolist():
             name = self._table.infos[row].name

@@ -88,6 +88,13 @@ class HypotheticalTable(NodeTable):
     def name_of(self, row: int) -> str:
         return self._parent.name_of(int(self._parent_rows[row]))
 
+    @property
+    def original_rows(self) -> Rows:
+        """Per row of this table, the row of the real one that it stands for."""
+        if isinstance(self._parent, HypotheticalTable):
+            return self._parent.original_rows[self._parent_rows]
+        return self._parent_rows
+
     def info_at(self, row: int) -> NodeInfo:
         info = self._made.get(row)
         if info is None:

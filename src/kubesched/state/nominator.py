@@ -5,7 +5,7 @@ They are not counted in the node table. Filters of pods of equal or lower priori
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Mapping
 
 from kubesched.state.pod_info import PodInfo
 
@@ -47,9 +47,9 @@ class Nominator:
     def pods_on(self, node_name: str) -> list[PodInfo]:
         return list(self._pods_on.get(node_name, {}).values())
 
-    def by_node(self) -> Iterator[tuple[str, Collection[PodInfo]]]:
-        """The names of nodes with nominated pods, and those pods."""
-        return ((name, pods.values()) for name, pods in self._pods_on.items())
+    def by_node(self) -> Iterable[tuple[str, Mapping[str, PodInfo]]]:
+        """The names of nodes with nominated pods, and those pods by UID."""
+        return self._pods_on.items()
 
     def __len__(self) -> int:
         return len(self._node_of)

@@ -29,12 +29,14 @@ from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.status import Code, Status
 from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
+from kubesched.state.hypothetical_table import HypotheticalTable
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
 
 #: By row of a node table: nominated pods that a pod must leave room for.
 Promises: TypeAlias = dict[int, list[PodInfo]]
+_PROMISES_KEY = "nominated pods to leave room for"
 
 #: Below this many nodes all are looked at, whatever the percentage.
 _SAMPLE_MIN = 100
@@ -207,7 +209,7 @@ class Filtering:
         """
         plain = self.evaluate(state, nodes, reading=reading)
         if promises is None:
-            promises = self.promises(state.pod_info, nodes.table)
+            promises = self.promises(state, nodes.table)
         if not promises:
             return plain
         rows = nodes.rows()
@@ -258,7 +260,7 @@ class Filtering:
     def _pass_nominated(self, state: CycleState, sieve: _Sieve, candidates: NDArray[np.intp] | None) -> None:
         if not len(self._cluster.nominator):
             return
-        promises = self.promises(state.pod_info)
+        promises = self.promises(state)
         rows = np.array(sorted(promises), dtype=np.intp)
         if candidates is not None:
             rows = np.intersect1d(rows, candidates)
@@ -299,28 +301,40 @@ class Filtering:
         name = self._cluster.nominator.node_of(pod_info.uid) or pod_info.pod.status.nominated_node_name
         return self._cluster.nodes.row_of(name) if name else -1
 
-    def promises(self, pod_info: PodInfo, table: NodeTable | None = None) -> Promises:
-        """Per row of the table the nominated pods that this pod must leave room for."""
-        table = table or self._cluster.nodes
-        priority, uid, node_of = pod_info.priority, pod_info.uid, self._cluster.node_of
+    def promises(self, state: CycleState, table: NodeTable | None = None) -> Promises:
+        """Per row of the table (a hypothetical one or the real one) the nominated pods that this pod must leave room
+        for. Looked for once an attempt."""
+        promises: Promises | None = state.get(_PROMISES_KEY)
+        if promises is None:
+            promises = self._find_promises(state.pod_info)
+            state.write(_PROMISES_KEY, promises)
+        if promises and isinstance(table, HypotheticalTable):
+            rows = enumerate(table.original_rows.tolist())
+            return {position: promises[row] for position, row in rows if row in promises}
+        return promises
+
+    def _find_promises(self, pod_info: PodInfo) -> Promises:
+        limit, own, placements, table = pod_info.priority, pod_info.uid, self._cluster.placements, self._cluster.nodes
         found: Promises = {}
         for name, nominated in self._cluster.nominator.by_node():
             others = [
                 other
-                for other in nominated
-                if other.priority >= priority and other.uid != uid and node_of(other.uid) != name
+                for uid, other in nominated.items()
+                if (other.pod.spec.priority or 0) >= limit
+                and uid != own
+                and not (uid in placements and placements[uid].node_name == name)
             ]
             if others and (row := table.row_of(name)) >= 0:
                 found[row] = others
         return found
 
-    def rows_with_nominated(self, pod_info: PodInfo) -> NDArray[np.intp]:
+    def rows_with_nominated(self, state: CycleState) -> NDArray[np.intp]:
         """The rows of nodes with nominated pods that this pod must leave room for."""
-        return np.array(sorted(self.promises(pod_info)), dtype=np.intp)
+        return np.array(sorted(self.promises(state)), dtype=np.intp)
 
     def evaluate_crowded(self, state: CycleState, rows: NDArray[np.intp]) -> Verdicts:
         """Verdicts for these rows as if their nominated pods were there already."""
-        promises = self.promises(state.pod_info)
+        promises = self.promises(state)
         return self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL)
 
     def _crowd_all(
