@@ -73,7 +73,6 @@ class Api:
         clock: Clock,
         chance: Chance,
         profile: admission.Profile,
-        accounts: Accounts | None = None,
         *,
         anonymous: bool = True,
     ) -> None:
@@ -81,7 +80,7 @@ class Api:
         self.clock = clock
         self.chance = chance
         self.profile = profile
-        self.accounts: Accounts = accounts or {}
+        self.accounts: Accounts = {}
         self.anonymous = anonymous
         self.watches: set[Watch] = set()
 

@@ -78,10 +78,10 @@ class Server:
         self.port = port
         self.store = Store(history_limit=history)
         self.clock = clock or RealClock()
-        self.token = token
-        known = {**(accounts or {}), **({token: ADMIN} if token else {})}
+        self._accounts = dict(accounts or {})
         self.interceptors: list[Interceptor] = []
-        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), known, anonymous=anonymous)
+        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), anonymous=anonymous)
+        self.token = token
         self.ca_pem = certificate.ca_pem if certificate else None
         self._tls = server_context(certificate) if certificate else None
         self._players: list[NodeSimulator | NamespaceCleaner] = []
@@ -95,6 +95,16 @@ class Server:
     @property
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
+
+    @property
+    def token(self) -> str | None:
+        """The administrator's token. A new one counts at once; watches that are open stay so."""
+        return self._token
+
+    @token.setter
+    def token(self, token: str | None) -> None:
+        self._token = token
+        self.api.accounts = {**self._accounts, token: ADMIN} if token else self._accounts
 
     async def __aenter__(self) -> Server:
         await self.start()
