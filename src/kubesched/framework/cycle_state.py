@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kubesched.api.core import Pod
+    from kubesched.framework.runtime.metering import Meter
     from kubesched.state.pod_info import PodInfo
 
 T = TypeVar("T")
@@ -30,15 +31,15 @@ class CycleState:
 
     __slots__ = (
         "_values",
+        "plugin_meter",
         "pod_info",
         "pods_to_activate",
-        "record_plugin_metrics",
         "skip_filter",
         "skip_pre_bind",
         "skip_score",
     )
 
-    def __init__(self, pod_info: PodInfo, *, record_plugin_metrics: bool = False) -> None:
+    def __init__(self, pod_info: PodInfo, *, plugin_meter: Meter | None = None) -> None:
         self.pod_info = pod_info
         self._values: dict[str, Any] = {}
         #: Names of plugins whose PreFilter / PreScore / PreBindPreFlight answered Skip.
@@ -47,7 +48,12 @@ class CycleState:
         self.skip_pre_bind: set[str] = set()
         #: Pods (by namespace/name) that plugins want moved to the active queue when this cycle succeeds.
         self.pods_to_activate: dict[str, Pod] = {}
-        self.record_plugin_metrics = record_plugin_metrics
+        #: Times each plugin, in the share of cycles that is sampled; None in the others.
+        self.plugin_meter = plugin_meter
+
+    @property
+    def record_plugin_metrics(self) -> bool:
+        return self.plugin_meter is not None
 
     def write(self, key: str, value: Any) -> None:
         self._values[key] = value
@@ -81,7 +87,7 @@ class CycleState:
 
     def clone(self, pod_info: PodInfo | None = None) -> CycleState:
         """A twin, for the same pod or for another that is its equal to every plugin that wrote here."""
-        twin = CycleState(pod_info or self.pod_info, record_plugin_metrics=self.record_plugin_metrics)
+        twin = CycleState(pod_info or self.pod_info, plugin_meter=self.plugin_meter)
         twin._values = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._values.items()}
         twin.skip_filter = set(self.skip_filter)
         twin.skip_score = set(self.skip_score)

@@ -51,10 +51,11 @@ class SchedulingCycle:
             return Failure(error.status)
         except KubeschedError as error:
             return Failure(Status.error(error))
+        finally:
+            self._metrics.scheduling_algorithm(self._clock.monotonic() - started_s)
         assert epoch == self._cluster.nodes.journal.position, "the cluster state changed during a scheduling cycle"
         if isinstance(found, Failure):
             return found
-        self._metrics.scheduling_algorithm(self._clock.monotonic() - started_s)
         self._cluster.assume(pod_info, found.node_name)
         self._cluster.nominator.clear(pod_info.uid)
         return self._reserve_and_permit(pod_info, runtime, found)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Reads, Verdicts
 from kubesched.framework.runtime.calling import PluginFailure, call, failure
+from kubesched.framework.runtime.metering import Meter, call_in
 from kubesched.framework.status import Status
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.journal import Journal
@@ -64,9 +65,15 @@ class Score:
 
 class Evaluation:
     def __init__(
-        self, pod_info: PodInfo, filters: Sequence[Plugin], scores: Sequence[Score], state: ClusterState
+        self,
+        pod_info: PodInfo,
+        filters: Sequence[Plugin],
+        scores: Sequence[Score],
+        state: ClusterState,
+        meter: Meter,
     ) -> None:
         self._cluster = state
+        self._meter = meter
         #: What PreFilter and PreScore of these plugins left behind; every attempt starts with a copy.
         self.state = CycleState(pod_info)
         #: Answers of PreFilter by plugin name.
@@ -113,8 +120,9 @@ class Evaluation:
         scores = sum(score.raw.nbytes * (2 if score.normalizes else 1) for score in self.scores)
         return self.verdicts.nbytes + self.fits.nbytes + self.total.nbytes + scores
 
-    def begin(self, pod_info: PodInfo) -> CycleState:
+    def begin(self, pod_info: PodInfo, plugin_meter: Meter | None = None) -> CycleState:
         """The cycle state of a new attempt for a pod of this signature."""
+        self.state.plugin_meter = plugin_meter
         return self.state.clone(pod_info)
 
     def wants_pre_filter(self, plugin: Plugin) -> bool:
@@ -237,7 +245,8 @@ class Evaluation:
         return changed
 
     def _ask(self, plugin: Plugin, nodes: NodeSet) -> NDArray[np.int32] | int:
-        answer = call(plugin, "Filter", plugin.filter_rows, self.state, self.state.pod_info.pod, nodes)
+        answer = call_in(self.state, plugin, "Filter", plugin.filter_rows, self.state.pod_info.pod, nodes)
+        self._meter.evaluated("Filter", plugin.name, len(nodes))
         return self.encode(plugin, answer)
 
     def encode(self, plugin: Plugin, answer: Verdicts | Status | None) -> NDArray[np.int32] | int:
@@ -293,7 +302,7 @@ class Evaluation:
             asked = whole
             if score.runs_pre_score:
                 self.state.skip_score.discard(name)
-                run_pre_score(score.plugin, self.state, fitting.nodes)
+                run_pre_score(score.plugin, self.state, fitting.nodes, self._meter)
         elif reads.row & changes.aspects and len(changes.rows):
             asked = changes.rows
         if name in self.state.skip_score:
@@ -304,7 +313,7 @@ class Evaluation:
         if not score.counts:
             score.counts, asked = True, whole
         if asked is not None:
-            raw = raw_scores(score.plugin, self.state, NodeSet(table, asked))
+            raw = raw_scores(score.plugin, self.state, NodeSet(table, asked), self._meter)
             if not score.normalizes:
                 self._put(score, asked, raw)
                 self._check(score, asked)
@@ -339,28 +348,31 @@ class Evaluation:
             check_range(score.plugin, scores[self.fits[index]])
 
 
-def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet) -> None:
+def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> None:
     """Run one plugin's PreScore; raises PluginFailure."""
-    status = call(plugin, "PreScore", plugin.pre_score, state, state.pod_info.pod, nodes)
+    started_s = meter.now()
+    status = call_in(state, plugin, "PreScore", plugin.pre_score, state.pod_info.pod, nodes)
+    meter.pre_score_s += meter.now() - started_s
     if status is None:
-        return
-    if status.is_skip:
+        meter.evaluated("PreScore", plugin.name)
+    elif status.is_skip:
         state.skip_score.add(plugin.name)
     else:
         raise failure(plugin, f'running PreScore plugin "{plugin.name}"', status)
 
 
-def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet) -> Ints:
+def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> Ints:
     """The plugin's scores for the nodes of the set, vector or scalar; raises PluginFailure."""
+    meter.evaluated("Score", plugin.name, len(nodes))
     pod = state.pod_info.pod
     if hasattr(plugin, "score_rows"):
-        scores = call(plugin, "Score", plugin.score_rows, state, pod, nodes)
+        scores = call_in(state, plugin, "Score", plugin.score_rows, pod, nodes)
         if isinstance(scores, Status):
             raise _score_failure(plugin, scores)
         return np.asarray(scores, dtype=np.int64)
     scores = np.zeros(len(nodes), dtype=np.int64)
     for position, node in enumerate(nodes.infos()):
-        score = call(plugin, "Score", plugin.score, state, pod, node)
+        score = call_in(state, plugin, "Score", plugin.score, pod, node)
         if isinstance(score, Status):
             raise _score_failure(plugin, score)
         try:

@@ -20,12 +20,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
 from kubesched.framework.results import Diagnosis, NodeStatuses
 from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.keeping import KeptEvaluations
+from kubesched.framework.runtime.metering import SUCCESS, Meter, call_in, status_text
 from kubesched.framework.status import Code, Status
 from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
@@ -80,12 +82,14 @@ class Filtering:
         kept: KeptEvaluations,
         state: ClusterState,
         percentage_of_nodes: int,
+        meter: Meter,
     ) -> None:
         self._pre_filters = list(pre_filters)
         self._filters = list(filters)
         self._kept = kept
         self._cluster = state
         self._percentage = percentage_of_nodes
+        self._meter = meter
         self._next_start = 0
         self._tracks_pods = [p for p in pre_filters if hasattr(p, "add_pod") or hasattr(p, "remove_pod")]
 
@@ -124,15 +128,34 @@ class Filtering:
 
     def _ask_pre_filter(self, plugin: Plugin, state: CycleState) -> PreFilterResult | Status | None:
         nodes = self._cluster.nodes.all_nodes()
-        return call(plugin, "PreFilter", plugin.pre_filter, state, state.pod_info.pod, nodes)
+        answer = call_in(state, plugin, "PreFilter", plugin.pre_filter, state.pod_info.pod, nodes)
+        if not (isinstance(answer, Status) and answer.is_skip):
+            self._meter.evaluated("PreFilter", plugin.name)
+        return answer
 
     # -- Filter
 
     def find_fits(self, state: CycleState, evaluation: Evaluation) -> Fits:
-        table = self._cluster.nodes
-        outcome = self.pre_filter(state, evaluation)
+        meter = self._meter
+        started_s = meter.now()
+        try:
+            outcome = self.pre_filter(state, evaluation)
+        except KubeschedError as error:
+            meter.failed("PreFilter", started_s, error)
+            raise
+        started_s = meter.point("PreFilter", status_text(outcome.status), started_s)
         if outcome.status is not None:
             return Fits(np.empty(0, dtype=np.intp), Diagnosis.of_pre_filter(outcome.status))
+        try:
+            fits = self._filter(state, evaluation, outcome)
+        except KubeschedError as error:
+            meter.failed("Filter", started_s, error)
+            raise
+        meter.point("Filter", SUCCESS, started_s)
+        return fits
+
+    def _filter(self, state: CycleState, evaluation: Evaluation, outcome: PreFilterOutcome) -> Fits:
+        table = self._cluster.nodes
         diagnosis = Diagnosis(unschedulable_plugins=set(outcome.narrowed_by))
 
         nominated_row = self.nominated_row(state.pod_info)
@@ -185,7 +208,7 @@ class Filtering:
             if reading != aspects.ALL and not _depends_on(plugin, reading):
                 continue
             if hasattr(plugin, "filter_rows"):
-                said = _ask_vector(plugin, state, nodes)
+                said = self._ask_vector(plugin, state, nodes)
                 if said is None:
                     continue
                 news = (why == 0) & (said.why != 0)
@@ -194,7 +217,7 @@ class Filtering:
             else:
                 infos = nodes.infos()
                 for position in np.flatnonzero(why == 0).tolist():
-                    status = _ask_scalar(plugin, state, infos[position])
+                    status = self._ask_scalar(plugin, state, infos[position])
                     if status is not None:
                         why[position] = len(statuses)
                         statuses.append(status)
@@ -241,7 +264,7 @@ class Filtering:
         for plugin in plugins:
             if plugin.name in state.skip_filter or not hasattr(plugin, "filter_rows") or not len(sieve.rows):
                 continue
-            said = _ask_vector(plugin, state, self._cluster.nodes.nodes_at(sieve.rows))
+            said = self._ask_vector(plugin, state, self._cluster.nodes.nodes_at(sieve.rows))
             if said is not None:
                 sieve.reject(said, plugin)
 
@@ -253,7 +276,7 @@ class Filtering:
                 continue
             ahead = self._filters[: self._filters.index(plugin)]
             rows = sieve.rejected_behind({other.name for other in ahead})
-            said = _ask_vector(plugin, state, self._cluster.nodes.nodes_at(rows)) if len(rows) else None
+            said = self._ask_vector(plugin, state, self._cluster.nodes.nodes_at(rows)) if len(rows) else None
             if said is not None:
                 sieve.override(rows, Verdicts(said.why, [s.of(plugin.name) if s else None for s in said.statuses]))
 
@@ -284,7 +307,7 @@ class Filtering:
             tried += 1
             if not survives[info.row]:
                 continue
-            status = next((said for plugin in plugins if (said := _ask_scalar(plugin, state, info))), None)
+            status = next((said for plugin in plugins if (said := self._ask_scalar(plugin, state, info))), None)
             if status is not None:
                 sieve.reject_row(info.row, status)
                 continue
@@ -372,6 +395,28 @@ class Filtering:
             if status is not None:
                 raise failure(plugin, f'running {point} on PreFilter plugin "{plugin.name}"', status)
 
+    # -- asking
+
+    def _ask_vector(self, plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
+        self._meter.evaluated("Filter", plugin.name, len(nodes))
+        said: Verdicts | Status | None = call_in(state, plugin, "Filter", plugin.filter_rows, state.pod_info.pod, nodes)
+        if isinstance(said, Status):
+            raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
+        if said is not None:
+            for code, status in enumerate(said.statuses):
+                if status is not None and status.is_error and (said.why == code).any():
+                    raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
+        return said
+
+    def _ask_scalar(self, plugin: Plugin, state: CycleState, node: NodeInfo) -> Status | None:
+        self._meter.evaluated("Filter", plugin.name)
+        status = call_in(state, plugin, "Filter", plugin.filter, state.pod_info.pod, node)
+        if status is None or status.code is Code.SUCCESS:
+            return None
+        if not status.is_rejected:
+            raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
+        return status.of(plugin.name)
+
     def _in_asking_order(self, state: CycleState) -> list[Plugin]:
         active = [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
         return sorted(active, key=lambda plugin: not hasattr(plugin, "filter_rows"))
@@ -456,26 +501,6 @@ def nodes_to_find(node_count: int, percentage: int) -> int:
     if percentage == 0:
         percentage = max(50 - node_count // 125, 5)
     return max(node_count * percentage // 100, _SAMPLE_MIN)
-
-
-def _ask_vector(plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
-    said: Verdicts | Status | None = call(plugin, "Filter", plugin.filter_rows, state, state.pod_info.pod, nodes)
-    if isinstance(said, Status):
-        raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
-    if said is not None:
-        for code, status in enumerate(said.statuses):
-            if status is not None and status.is_error and (said.why == code).any():
-                raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
-    return said
-
-
-def _ask_scalar(plugin: Plugin, state: CycleState, node: NodeInfo) -> Status | None:
-    status = call(plugin, "Filter", plugin.filter, state, state.pod_info.pod, node)
-    if status is None or status.code is Code.SUCCESS:
-        return None
-    if not status.is_rejected:
-        raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
-    return status.of(plugin.name)
 
 
 def as_step_failure(status: Status) -> Status:

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.runtime.calling import call, failure
 from kubesched.framework.runtime.evaluation import Evaluation, Score
+from kubesched.framework.runtime.metering import SUCCESS, Meter
 from kubesched.framework.status import Status
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_info import PodInfo
@@ -33,6 +34,7 @@ class KeptEvaluations:
         scores: Sequence[tuple[Plugin, int]],
         pre_scorers: Sequence[Plugin],
         state: ClusterState,
+        meter: Meter,
         *,
         enabled: bool = True,
     ) -> None:
@@ -53,6 +55,7 @@ class KeptEvaluations:
         self._signers = list(seen.values())
         self._sign_versions = [plugin.sign_version for plugin in self._signers if hasattr(plugin, "sign_version")]
         self._state = state
+        self._meter = meter
         self._kept: OrderedDict[Hashable, Evaluation] = OrderedDict()
         #: Off: every evaluation is made from scratch (tests and benchmarks compare the two).
         self.enabled = enabled
@@ -64,8 +67,11 @@ class KeptEvaluations:
         if found is not None:
             if not found.outdated and self._signature(found.state.pod_info) == signature:
                 self._kept.move_to_end(signature)
+                self._meter.batch_hint_used()
                 return found
             del self._kept[signature]
+            self._meter.batch_flushed("expired")
+        self._meter.batch_no_hint()
         unsigned = {plugin.name for plugin, part in zip(self._signers, signature, strict=True) if part is None}
         return Evaluation(
             pod_info,
@@ -76,6 +82,7 @@ class KeptEvaluations:
                 if plugin.name not in unsigned
             ],
             self._state,
+            self._meter,
         )
 
     def keep(self, pod_info: PodInfo, evaluation: Evaluation) -> None:
@@ -87,10 +94,12 @@ class KeptEvaluations:
         count_max = min(_COUNT_MAX, max(_COUNT_MIN, budget // max(1, evaluation.size_bytes)))
         while len(self._kept) > count_max:
             self._kept.popitem(last=False)
+            self._meter.batch_flushed("expired")
 
     def drop(self, pod_info: PodInfo) -> None:
         """Forget what is kept for the pod's signature (a plugin failed halfway through)."""
-        self._kept.pop(self._signature(pod_info), None)
+        if self._kept.pop(self._signature(pod_info), None) is not None:
+            self._meter.batch_flushed("pod_failed")
 
     def clear(self) -> None:
         self._kept.clear()
@@ -102,7 +111,9 @@ class KeptEvaluations:
         known = pod_info.signatures.get(self._profile_name)
         if known is not None and known[0] == version:
             return known[1]
+        started_s = self._meter.now()
         signature = tuple(_sign(plugin, pod_info) for plugin in self._signers)
+        self._meter.point("Sign", SUCCESS, started_s)
         pod_info.signatures[self._profile_name] = version, signature
         return signature
 

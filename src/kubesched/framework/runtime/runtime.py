@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -25,10 +25,11 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.results import Diagnosis, PostFilterPreview, PostFilterResult
-from kubesched.framework.runtime.calling import call, call_async
+from kubesched.framework.runtime.calling import call
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.filtering import Filtering, Fits
 from kubesched.framework.runtime.keeping import KeptEvaluations
+from kubesched.framework.runtime.metering import SUCCESS, Meter, call_in, call_in_async, status_text
 from kubesched.framework.runtime.scoring import Scoring
 from kubesched.framework.status import Code, Status
 from kubesched.framework.waiting import PERMIT_WAIT_S_MAX, WaitingPod
@@ -74,11 +75,19 @@ class Runtime:
         self.handle = handle
         self.plugins = plugins
         state = handle.state
+        self.meter = meter = Meter(self.profile_name, handle.metrics, handle.clock)
+        for point, asked in (
+            ("PreFilter", plugins.pre_filter),
+            ("Filter", plugins.filter),
+            ("PreScore", plugins.pre_score),
+            ("Score", [plugin for plugin, _ in plugins.score]),
+        ):
+            meter.expect(point, asked)
         self.kept = KeptEvaluations(
-            self.profile_name, plugins.filter, plugins.score, plugins.pre_score, state, enabled=keep
+            self.profile_name, plugins.filter, plugins.score, plugins.pre_score, state, meter, enabled=keep
         )
-        self.filtering = Filtering(plugins.pre_filter, plugins.filter, self.kept, state, percentage_of_nodes)
-        self.scoring = Scoring(plugins.pre_score, plugins.score, state)
+        self.filtering = Filtering(plugins.pre_filter, plugins.filter, self.kept, state, percentage_of_nodes, meter)
+        self.scoring = Scoring(plugins.pre_score, plugins.score, state, meter)
         self._metrics = handle.metrics
         self._clock = handle.clock
 
@@ -86,8 +95,12 @@ class Runtime:
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """The first rejection; a plugin's failure counts as one, so that the pod is gated rather than lost."""
+        return self._timed("PreEnqueue", self._pre_enqueue, pod)
+
+    def _pre_enqueue(self, pod: Pod) -> Status | None:
+        ask = self.meter.timed if self.meter.samples_pre_enqueue() else call
         for plugin in self.plugins.pre_enqueue:
-            status = call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            status: Status | None = ask(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
             if status is not None:
                 return status.of(plugin.name)
         return None
@@ -97,9 +110,8 @@ class Runtime:
     def begin(self, pod_info: PodInfo) -> tuple[CycleState, Evaluation]:
         """A new attempt. The evaluation is what is kept for pods like this one; raises PluginFailure."""
         evaluation = self.kept.evaluation(pod_info)
-        state = evaluation.begin(pod_info)
-        state.record_plugin_metrics = self.handle.chance.random() < _PLUGIN_METRICS_SHARE
-        return state, evaluation
+        is_sampled = self.handle.chance.random() < _PLUGIN_METRICS_SHARE
+        return evaluation.begin(pod_info, self.meter if is_sampled else None), evaluation
 
     def find_fits(self, state: CycleState, evaluation: Evaluation) -> Fits:
         """PreFilter and Filter; raises PluginFailure."""
@@ -111,13 +123,15 @@ class Runtime:
 
     async def post_filter(self, state: CycleState, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
         """The result and what the plugins said; the status is Success, Unschedulable(AndUnresolvable) or Error."""
+        started_s = self.meter.now()
         answers: _PostFilterAnswers[PostFilterResult] = _PostFilterAnswers()
         for plugin in self.plugins.post_filter:
             pod = state.pod_info.pod
-            answer: Any = await call_async(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
+            answer: Any = await call_in_async(state, plugin, "PostFilter", plugin.post_filter, pod, diagnosis)
             said, status = (None, answer) if isinstance(answer, Status) else answer or (None, None)
             if answers.end_with(plugin, said, status, counts=said is not None and said.nominated_node is not None):
                 break
+        self.meter.point("PostFilter", answers.status.code.text, started_s)
         return answers.result, answers.status
 
     def post_filter_preview(self, state: CycleState, diagnosis: Diagnosis) -> PostFilterPreview:
@@ -143,23 +157,31 @@ class Runtime:
             raise
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._timed("Reserve", self._reserve, state, pod, node_name)
+
+    def _reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         for plugin in self.plugins.reserve:
-            status = call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
+            status = call_in(state, plugin, "Reserve", plugin.reserve, pod, node_name)
             if status is not None and status.code is not Code.SUCCESS:
                 return _rejected_or_error(plugin, f'running Reserve plugin "{plugin.name}"', status)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """All Reserve plugins in reverse, whether or not their Reserve ran. Never fails."""
+        started_s = self.meter.now()
         for plugin in reversed(self.plugins.reserve):
             if hasattr(plugin, "unreserve"):
-                call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
+                call_in(state, plugin, "Unreserve", plugin.unreserve, pod, node_name)
+        self.meter.point("Unreserve", SUCCESS, started_s)
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """None, a rejection, an error, or Wait: the pod then sits in `handle.waiting_pods`."""
+        return self._timed("Permit", self._permit, state, pod, node_name)
+
+    def _permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
-            answer: Any = call(plugin, "Permit", plugin.permit, state, pod, node_name)
+            answer: Any = call_in(state, plugin, "Permit", plugin.permit, pod, node_name)
             status, timeout_s = answer if isinstance(answer, tuple) else (answer, PERMIT_WAIT_S_MAX)
             if status is None or status.code is Code.SUCCESS:
                 continue
@@ -193,10 +215,13 @@ class Runtime:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Which PreBind plugins have work: the others are dropped from `pre_bind`. Skip when none has."""
+        return self._timed("PreBindPreFlight", self._pre_bind_pre_flight, state, pod, node_name)
+
+    def _pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         any_work = False
         for plugin in self.plugins.pre_bind:
             method = getattr(plugin, "pre_bind_pre_flight", None)
-            status = None if method is None else call(plugin, "PreBindPreFlight", method, state, pod, node_name)
+            status = None if method is None else call_in(state, plugin, "PreBindPreFlight", method, pod, node_name)
             if status is None or status.code is Code.SUCCESS:
                 any_work = True
             elif status.is_skip:
@@ -207,6 +232,9 @@ class Runtime:
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Neighbours that say `allow_parallel` run together; the first failure in order counts."""
+        return await self._timed_async("PreBind", self._pre_bind(state, pod, node_name))
+
+    async def _pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         group: list[Plugin] = []
         for plugin in self.plugins.pre_bind:
             if plugin.name in state.skip_pre_bind:
@@ -224,6 +252,9 @@ class Runtime:
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Extenders, then plugins. A Skip from all of them is returned as such: nothing was bound."""
+        return await self._timed_async("Bind", self._bind(state, pod, node_name))
+
+    async def _bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         for extender in self.handle.extenders:
             if not extender.is_binder() or not extender.is_interested(pod):
                 continue
@@ -242,7 +273,7 @@ class Runtime:
                 return Status.error(error)
             return None
         for plugin in self.plugins.bind:
-            status = await call_async(plugin, "Bind", plugin.bind, state, pod, node_name)
+            status = await call_in_async(state, plugin, "Bind", plugin.bind, pod, node_name)
             if status is None or status.code is Code.SUCCESS:
                 return None
             if not status.is_skip:
@@ -250,14 +281,30 @@ class Runtime:
         return Status.skip()
 
     async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        started_s = self.meter.now()
         for plugin in self.plugins.post_bind:
-            await call_async(plugin, "PostBind", plugin.post_bind, state, pod, node_name)
+            await call_in_async(state, plugin, "PostBind", plugin.post_bind, pod, node_name)
+        self.meter.point("PostBind", SUCCESS, started_s)
+
+    # -- helpers
+
+    def _timed(self, point: str, run: Callable[..., Status | None], *args: Any) -> Status | None:
+        started_s = self.meter.now()
+        status = run(*args)
+        self.meter.point(point, status_text(status), started_s)
+        return status
+
+    async def _timed_async(self, point: str, running: Coroutine[Any, Any, Status | None]) -> Status | None:
+        started_s = self.meter.now()
+        status = await running
+        self.meter.point(point, status_text(status), started_s)
+        return status
 
     async def _pre_bind_together(
         self, plugins: Sequence[Plugin], state: CycleState, pod: Pod, node_name: str
     ) -> Status | None:
         async def one(plugin: Plugin) -> Status | None:
-            return await call_async(plugin, "PreBind", plugin.pre_bind, state, pod, node_name)
+            return await call_in_async(state, plugin, "PreBind", plugin.pre_bind, pod, node_name)
 
         if not plugins:
             return None

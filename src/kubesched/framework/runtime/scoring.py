@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.runtime.evaluation import normalized_scores, raw_scores, run_pre_score
 from kubesched.framework.runtime.filtering import Fits
+from kubesched.framework.runtime.metering import SUCCESS, Meter
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Ints
 
@@ -33,14 +35,33 @@ class PluginScores:
 
 class Scoring:
     def __init__(
-        self, pre_scorers: Sequence[Plugin], scorers: Sequence[tuple[Plugin, int]], state: ClusterState
+        self,
+        pre_scorers: Sequence[Plugin],
+        scorers: Sequence[tuple[Plugin, int]],
+        state: ClusterState,
+        meter: Meter,
     ) -> None:
         self._pre_scorers = list(pre_scorers)
         self._scorers = list(scorers)
         self._cluster = state
+        self._meter = meter
 
     def totals(self, state: CycleState, fits: Fits) -> Ints:
         """The weighted sums for `fits.rows`, in that order. Every plugin's PreScore runs for them."""
+        meter = self._meter
+        meter.pre_score_s = 0.0
+        started_s = meter.now()
+        try:
+            total = self._totals(state, fits)
+        except KubeschedError as error:
+            meter.failed("Score", started_s, error)
+            raise
+        # PreScore runs in between scores, where something changed; its share is told apart.
+        meter.took("PreScore", SUCCESS, meter.pre_score_s)
+        meter.took("Score", SUCCESS, meter.now() - started_s - meter.pre_score_s)
+        return total
+
+    def _totals(self, state: CycleState, fits: Fits) -> Ints:
         evaluation = fits.evaluation
         if evaluation is None:
             total = np.zeros(len(fits.rows), dtype=np.int64)
@@ -63,12 +84,12 @@ class Scoring:
         nodes = self._cluster.nodes.nodes_at(rows)
         for plugin in self._pre_scorers:
             if plugin.name not in but:
-                run_pre_score(plugin, state, nodes)
+                run_pre_score(plugin, state, nodes, self._meter)
         parts = []
         for plugin, weight in self._scorers:
             if plugin.name in but or plugin.name in state.skip_score:
                 continue
-            raw = raw_scores(plugin, state, nodes)
+            raw = raw_scores(plugin, state, nodes, self._meter)
             normalized = normalized_scores(plugin, state, nodes, raw)
             shown = plugin.shown_scores(raw) if hasattr(plugin, "shown_scores") else raw
             parts.append(PluginScores(plugin.name, shown, normalized, weight))
