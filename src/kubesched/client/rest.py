@@ -24,6 +24,7 @@ from kubesched.client.auth import Credentials, credentials_of
 from kubesched.client.certificates import TlsContexts
 from kubesched.client.kubeconfig import ClientConfig
 from kubesched.client.rate import TokenBucket
+from kubesched.client.request_metrics import NO_ANSWER, RequestMetrics
 from kubesched.client.transport import HttpTransport, Request, Response, Stream, Transport
 from kubesched.clock import Clock
 
@@ -52,6 +53,7 @@ def connect(
     burst: int = 100,
     pool_size: int = 64,
     timeout_s: float = 30.0,
+    metrics: RequestMetrics | None = None,
 ) -> ApiClient:
     """A client for a configuration. Opens no connection yet; `KubeconfigError` where certificates cannot be used."""
     user = config.user
@@ -67,6 +69,7 @@ def connect(
         limiter=TokenBucket(qps, burst, clock),
         extra_headers=user.impersonate,
         timeout_s=timeout_s,
+        metrics=metrics,
     )
 
 
@@ -82,6 +85,7 @@ class ApiClient:
         timeout_s: float = 30.0,
         user_agent: str = "",
         pool: str = "",
+        metrics: RequestMetrics | None = None,
     ) -> None:
         self._transport = transport
         self._credentials = credentials
@@ -91,6 +95,7 @@ class ApiClient:
         self._timeout_s = timeout_s
         self._user_agent = user_agent or default_user_agent()
         self._pool = pool
+        self._metrics = metrics
 
     def lane(self, purpose: str, limiter: TokenBucket | None) -> ApiClient:
         """The same server for another purpose: with a limit, a few connections and a user agent of its own."""
@@ -103,6 +108,7 @@ class ApiClient:
             timeout_s=self._timeout_s,
             user_agent=f"{self._user_agent}/{purpose}",
             pool=purpose,
+            metrics=self._metrics,
         )
 
     async def request(
@@ -120,12 +126,15 @@ class ApiClient:
         `guard` is called directly before each sending, after all waiting; what it raises ends the call unsent.
         """
         if self._limiter is not None:
+            waited_since_s = self._clock.monotonic()
             await self._limiter.take()
+            if self._metrics is not None:
+                self._metrics.waited(method, self._clock.monotonic() - waited_since_s)
 
         async def send(request: Request) -> Response:
             if guard is not None:
                 guard()
-            return await self._transport.send(request)
+            return await self._send(request)
 
         headers = self._headers(content_type if body is not None else None)
         request = Request(method, target, headers, body, timeout_s or self._timeout_s, pool=self._pool)
@@ -140,9 +149,7 @@ class ApiClient:
     async def watch(self, target: str) -> Stream:
         """An open stream; the caller closes it. Not counted by the rate limit."""
         headers = self._headers(None)
-        stream = await self._exchange(
-            Request("GET", target, headers, None, self._timeout_s), headers, self._transport.open
-        )
+        stream = await self._exchange(Request("GET", target, headers, None, self._timeout_s), headers, self._open)
         if stream.status == 200:
             return stream
         try:
@@ -153,6 +160,30 @@ class ApiClient:
 
     async def close(self) -> None:
         await self._transport.close()
+
+    async def _send(self, request: Request) -> Response:
+        metrics = self._metrics
+        if metrics is None:
+            return await self._transport.send(request)
+        started_s = self._clock.monotonic()
+        code, received = NO_ANSWER, 0
+        try:
+            response = await self._transport.send(request)
+            code, received = str(response.status), len(response.body)
+            return response
+        finally:
+            took_s = self._clock.monotonic() - started_s
+            metrics.answered(code, request.method, took_s, len(request.body or b""), received)
+
+    async def _open(self, request: Request) -> Stream:
+        code = NO_ANSWER
+        try:
+            stream = await self._transport.open(request)
+            code = str(stream.status)
+            return stream
+        finally:
+            if self._metrics is not None:
+                self._metrics.opened(code, request.method)
 
     async def _exchange(self, request: Request, headers: dict[str, str], send: Callable[[Request], Awaitable[A]]) -> A:
         """Sends until the answer is final: no more than once too often with stale credentials, ten times too early."""

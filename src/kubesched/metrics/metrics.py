@@ -8,7 +8,7 @@ Label values are the original's too: results `scheduled|unschedulable|error`, ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ class Metrics:
     """One scheduler's numbers. Made once, passed to whoever counts something, rendered by `/metrics`."""
 
     def __init__(self) -> None:
+        self._updates: list[Callable[[], None]] = []
         self._declare_scheduling()
         self._declare_queue_and_cache()
         self._declare_framework()
@@ -42,6 +43,7 @@ class Metrics:
         # Series that the original shows before anything happened.
         for queue in QUEUES:
             self._pending_pods.labels(queue)
+        self._goroutines.labels("binding")
         for plain in (
             self._scheduling_algorithm,
             self._preemption_victims,
@@ -191,6 +193,10 @@ class Metrics:
         self._rest_sent.labels(method, host).observe(sent)
         self._rest_received.labels(method, host).observe(received)
 
+    def rest_stream(self, code: str, method: str, host: str) -> None:
+        """A watch was opened, or refused; it is not timed."""
+        self._rest_requests.labels(code, host, method).value += 1
+
     def rest_rate_limited(self, method: str, host: str, seconds: float) -> None:
         """How long a request waited for its turn under qps and burst."""
         self._rest_limiter.labels(method, host).observe(seconds)
@@ -214,6 +220,10 @@ class Metrics:
         self._feature_enabled.labels(name, stage).value = 1 if enabled else 0
 
     # ---- reading
+
+    def before_export(self, update: Callable[[], None]) -> None:
+        """`update` is called whenever the text is made: for gauges that are cheaper to count then than to keep."""
+        self._updates.append(update)
 
     @property
     def families(self) -> Iterator[Family[Any]]:
@@ -532,6 +542,8 @@ class _Exported:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
+        for update in self._metrics._updates:
+            update()
         for family in sorted(self._metrics.families, key=lambda family: family.name):
             metric = family.collect()
             if metric.samples:

@@ -1,0 +1,43 @@
+"""Counts the requests to one API server, as `rest_client_*`.
+
+The series belong to the scheduler's event loop. A client that lives on another thread (lease renewal) passes a `post`
+that carries each count over there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from kubesched.metrics import Metrics
+
+#: What stands for the status of a request that got none.
+NO_ANSWER: Final = "<error>"
+
+Post = Callable[..., Any]
+
+
+def _now(count: Callable[..., None], *args: Any) -> None:
+    count(*args)
+
+
+class RequestMetrics:
+    def __init__(self, metrics: Metrics, server: str, post: Post = _now) -> None:
+        self._metrics = metrics
+        self._host = urlsplit(server).netloc
+        self._post = post
+
+    def answered(self, code: str, method: str, seconds: float, sent: int, received: int) -> None:
+        count = partial(
+            self._metrics.rest_request, code, method, self._host, seconds, sent=sent, received=received
+        )  # fmt: skip
+        self._post(count)
+
+    def opened(self, code: str, method: str) -> None:
+        """A watch: how long it lasts says nothing."""
+        self._post(self._metrics.rest_stream, code, method, self._host)
+
+    def waited(self, method: str, seconds: float) -> None:
+        self._post(self._metrics.rest_rate_limited, method, self._host, seconds)
