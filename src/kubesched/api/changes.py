@@ -18,19 +18,26 @@ class Replace(msgspec.Struct, frozen=True, gc=False):
 
     `unreadable` names objects (namespace, name) that are there but could not be decoded: what the receiver knows of
     them stays as it is, what it does not know stays unknown.
+
+    `documents` are the objects as they were received, in the same order, for who asked to keep them; else empty.
     """
 
     kind: Kind
     objects: tuple[Any, ...]
     resource_version: str
     unreadable: tuple[tuple[str, str], ...] = ()
+    documents: tuple[bytes, ...] = ()
 
 
 class Upsert(msgspec.Struct, frozen=True, gc=False):
-    """`obj` is new or has changed. An object may be upserted again without having changed."""
+    """`obj` is new or has changed. An object may be upserted again without having changed.
+
+    `document` is the object as it was received, whole, for who asked to keep it; else empty.
+    """
 
     kind: Kind
     obj: Any
+    document: bytes = b""
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):

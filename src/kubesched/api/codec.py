@@ -34,33 +34,49 @@ def from_dict(kind: Kind, document: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A list answer, or one page of it. `errors` are the items that could not be read."""
+    """A list answer, or one page of it. `errors` are the items that could not be read; `documents` the others' JSON, in
+    the order of `items`, if it was asked for."""
 
     items: tuple[Any, ...]
     resource_version: str
     continue_token: str
     remaining_item_count: int | None
     errors: tuple[DecodeError, ...] = ()
+    documents: tuple[bytes, ...] = ()
 
 
-def decode_list(kind: Kind, data: bytes | str) -> Page:
+def decode_list(kind: Kind, data: bytes | str, *, keep_documents: bool = False) -> Page:
     """A list answer from its JSON. DecodeError if it is no list at all."""
-    try:
-        listing = _list_decoder(kind.struct).decode(data)
-        items: list[Any] = listing.items
-        errors: list[DecodeError] = []
-    except msgspec.ValidationError:
-        listing = _decode(_RawListing, f"{kind.kind}List", data)
-        items, errors = [], []
+    documents: list[bytes] = []
+    errors: list[DecodeError] = []
+    listing: Any = None
+    if not keep_documents:
+        try:
+            listing = _list_decoder(kind.struct).decode(data)
+            items: list[Any] = listing.items
+        except msgspec.ValidationError:
+            pass
+        except msgspec.DecodeError as error:
+            raise DecodeError(f"{kind.kind}List", "", "", "", str(error)) from error
+    if listing is None:
+        listing, items = _decode(_RawListing, f"{kind.kind}List", data), []
         for item in listing.items or ():
             try:
                 items.append(_decode(kind.struct, kind.kind, item))
             except DecodeError as error:
                 errors.append(error)
-    except msgspec.DecodeError as error:
-        raise DecodeError(f"{kind.kind}List", "", "", "", str(error)) from error
+                continue
+            if keep_documents:
+                documents.append(bytes(item))
     meta: ListMeta = listing.metadata
-    return Page(tuple(items), meta.resource_version, meta.continue_, meta.remaining_item_count, tuple(errors))
+    return Page(
+        tuple(items),
+        meta.resource_version,
+        meta.continue_,
+        meta.remaining_item_count,
+        tuple(errors),
+        tuple(documents),
+    )
 
 
 @dataclass(frozen=True, slots=True)

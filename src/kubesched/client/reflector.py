@@ -86,8 +86,10 @@ class Reflector:
         clock: Clock,
         chance: Chance,
         field_selector: str = "",
+        keep_documents: bool = False,
         settings: ReflectorSettings | None = None,
     ) -> None:
+        """`keep_documents`: changes carry the objects' whole JSON, too."""
         self.kind = kind
         self.phase = Phase.WATCH_LIST
         self.resource_version = ""  # of the last change or bookmark seen
@@ -97,7 +99,8 @@ class Reflector:
         self._chance = chance
         self._field_selector = field_selector
         self._settings = settings or ReflectorSettings()
-        self._decoder = WatchDecoder(kind)
+        self._keep_documents = keep_documents
+        self._decoder = WatchDecoder(kind, keep_documents=keep_documents)
         self._backoff = Backoff(clock, chance)
         self._synced = asyncio.Event()
         self._can_watch_list = True
@@ -127,6 +130,7 @@ class Reflector:
     async def _list(self) -> None:
         """The whole set, in pages; leaves the reflector ready to watch."""
         objects: list[Any] = []
+        documents: list[bytes] = []
         errors: list[DecodeError] = []
         paged = not self.resource_version  # as client-go: a list at a known version comes from the cache, whole
         version = self.resource_version or ("" if self._wants_latest else "0")
@@ -136,21 +140,23 @@ class Reflector:
             query["resourceVersion"] = "" if token else version
             query["limit"] = str(self._settings.page_size) if paged else ""
             try:
-                page = codec.decode_list(self.kind, await self._client.get(self._target(query)))
+                answer = await self._client.get(self._target(query))
+                page = codec.decode_list(self.kind, answer, keep_documents=self._keep_documents)
             except ApiError as error:
                 if not token or error.code != 410:
                     raise
                 # The snapshot that the pages were cut from is gone: once more, in one piece.
-                objects, errors, token, paged = [], [], "", False
+                objects, documents, errors, token, paged = [], [], [], "", False
                 continue
             if not page.resource_version:
                 raise DecodeError(f"{self.kind.kind}List", "", "", "metadata.resourceVersion", "a list without version")
             objects += page.items
+            documents += page.documents
             errors += page.errors
             token = page.continue_token
             if not token:
                 break
-        self._replace(objects, errors, page.resource_version)
+        self._replace(objects, documents, errors, page.resource_version)
 
     async def _watch(self) -> None:
         """Follows one stream to its end. In WATCH_LIST its first part is the whole set."""
@@ -192,10 +198,13 @@ class Reflector:
         if not intake.frames and self._clock.monotonic() - opened_at_s < settings.short_watch_s:
             raise TransportError("the watch ended at once without an event")
 
-    def _replace(self, objects: Iterable[Any], errors: Sequence[DecodeError], version: str) -> None:
+    def _replace(
+        self, objects: Iterable[Any], documents: Iterable[bytes], errors: Sequence[DecodeError], version: str
+    ) -> None:
         for error in errors:
             self._skipped(error)
-        change = Replace(self.kind, tuple(objects), version, tuple((error.namespace, error.name) for error in errors))
+        unreadable = tuple((error.namespace, error.name) for error in errors)
+        change = Replace(self.kind, tuple(objects), version, unreadable, tuple(documents))
         self.resource_version = version
         self.phase = Phase.WATCH
         self._wants_latest = False
@@ -271,7 +280,7 @@ class _Intake:
 
     __slots__ = ("_initial", "_reflector", "_unreadable", "frames")
 
-    def __init__(self, reflector: Reflector, initial: dict[str, Any] | None) -> None:
+    def __init__(self, reflector: Reflector, initial: dict[str, Upsert] | None) -> None:
         self._reflector = reflector
         self._initial = initial
         self._unreadable: dict[str, DecodeError] = {}
@@ -302,9 +311,9 @@ class _Intake:
             if changes:
                 reflector._deliver(changes)
 
-    def _collect(self, initial: dict[str, Any], frame: Upsert | Delete | Bookmark | Unreadable) -> None:
+    def _collect(self, initial: dict[str, Upsert], frame: Upsert | Delete | Bookmark | Unreadable) -> None:
         if isinstance(frame, Upsert):
-            initial[frame.obj.key] = frame.obj
+            initial[frame.obj.key] = frame
         elif isinstance(frame, Delete):
             initial.pop(frame.obj.key, None)
             self._unreadable.pop(frame.obj.key, None)
@@ -313,7 +322,11 @@ class _Intake:
             self._unreadable[f"{error.namespace}/{error.name}" if error.namespace else error.name] = error
         elif frame.ends_initial_events:
             self._initial = None
-            self._reflector._replace(initial.values(), tuple(self._unreadable.values()), frame.resource_version)
+            changes = initial.values()
+            documents = [change.document for change in changes] if self._reflector._keep_documents else ()
+            self._reflector._replace(
+                [change.obj for change in changes], documents, tuple(self._unreadable.values()), frame.resource_version
+            )
 
     def _bookmark(self, frame: Bookmark) -> None:
         known, told = self._reflector.resource_version, frame.resource_version

@@ -67,10 +67,11 @@ Frame = Upsert | Delete | Bookmark | Unreadable | ApiError
 class WatchDecoder:
     """Turns the lines of one kind's watch into frames. An ERROR event comes back as the `ApiError` it holds."""
 
-    __slots__ = ("_decode", "_deleted", "_kind")
+    __slots__ = ("_decode", "_deleted", "_keep_documents", "_kind")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, *, keep_documents: bool = False) -> None:
         self._kind = kind
+        self._keep_documents = keep_documents
         # One pass over the bytes: the type tells msgspec which struct the object is.
         added, modified, deleted = (
             msgspec.defstruct(f"_{tag}", [("object", kind.struct)], tag=tag, tag_field="type", gc=False, frozen=True)
@@ -94,7 +95,10 @@ class WatchDecoder:
         if cls is _Error:
             status = event.object
             return ApiError(status.code, status.reason, status.message, status.details)
-        return Upsert(self._kind, event.object)
+        return Upsert(self._kind, event.object, self._document(line))
+
+    def _document(self, line: bytes) -> bytes:
+        return bytes(_WHOLE.decode(line).object) if self._keep_documents else b""
 
     def _carefully(self, line: bytes) -> Frame:
         """The fast way refused: a null where none is expected, a type we do not know, a broken object or line."""
@@ -105,7 +109,7 @@ class WatchDecoder:
         if event.type == "DELETED":
             return Delete(self._kind, event.object)
         if event.type in ("ADDED", "MODIFIED"):
-            return Upsert(self._kind, event.object)
+            return Upsert(self._kind, event.object, self._document(line))
         raise DecodeError(self._kind.kind, "", "", "type", f"unknown watch event type {event.type!r}")
 
     def _unreadable(self, line: bytes, error: DecodeError) -> Frame:
@@ -127,6 +131,10 @@ class _Identity(msgspec.Struct):
     namespace: str | None = None
     uid: str | None = None
     resourceVersion: str | None = None
+
+
+class _Whole(msgspec.Struct):
+    object: msgspec.Raw
 
 
 class _Anything(msgspec.Struct):
@@ -163,3 +171,4 @@ class _Error(msgspec.Struct, tag="ERROR", tag_field="type"):
 
 
 _ROUGH = msgspec.json.Decoder(_Rough)
+_WHOLE = msgspec.json.Decoder(_Whole)

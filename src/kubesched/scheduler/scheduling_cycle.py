@@ -7,6 +7,7 @@ It never suspends but for HTTP extenders, so what it reads cannot change under i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import numpy as np
@@ -26,6 +27,7 @@ from kubesched.framework.status import Code, Status
 from kubesched.metrics import Metrics
 from kubesched.scheduler.outcome import CLEAR, KEEP, Decision, Failure, rejection
 from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints
 from kubesched.state.pod_info import PodInfo
 
@@ -33,6 +35,8 @@ log = logging.getLogger("kubesched.scheduler")
 
 #: Extenders score 0..10.
 _MAX_EXTENDER_PRIORITY = 10
+#: Whatever an extender answers, sums of scores stay within 64 bits.
+SCORE_MAX = 2**61
 
 
 class SchedulingCycle:
@@ -67,7 +71,7 @@ class SchedulingCycle:
         state, evaluation = runtime.begin(pod_info)
         fits = runtime.find_fits(state, evaluation)
         if len(fits.rows) and runtime.handle.extenders:
-            fits = await self._filter_by_extenders(pod_info.pod, runtime.handle.extenders, fits)
+            fits = await self._ask_extenders(pod_info.pod, runtime.handle.extenders, fits)
         if not len(fits.rows):
             return await self._post_filter(runtime, state, FitError(pod_info.pod, node_count, fits.diagnosis))
         row = await self._pick(state, runtime, fits) if len(fits.rows) > 1 else int(fits.rows[0])
@@ -113,6 +117,20 @@ class SchedulingCycle:
 
     # -- extenders
 
+    async def _ask_extenders(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Fits:
+        """What the extenders leave. When they refuse the pod's nominated node, or fail over it, all others count."""
+        if fits.otherwise is None:
+            return await self._filter_by_extenders(pod, extenders, fits)
+        try:
+            left = await self._filter_by_extenders(pod, extenders, fits)
+        except KubeschedError as error:
+            log.warning("extender failed for the nominated node pod=%s error=%s", pod.key, error)
+        else:
+            if len(left.rows):
+                return left
+        fits = fits.otherwise()
+        return await self._filter_by_extenders(pod, extenders, fits) if len(fits.rows) else fits
+
     async def _filter_by_extenders(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Fits:
         """Ask the extenders one after the other; each sees what the ones before it left."""
         fits.complete()
@@ -137,6 +155,9 @@ class SchedulingCycle:
                 if name not in result.unresolvable:
                     statuses.set(name, Status(Code.UNSCHEDULABLE, reason, plugin=extender.name))
             passed = set(result.node_names)
+            for info in infos:
+                if info.name not in passed and info.name not in result.failed and info.name not in result.unresolvable:
+                    statuses.set(info.name, Status.unresolvable(FILTERED_MESSAGE).of(extender.name))
             infos = [info for info in infos if info.name in passed]
         rows = np.array([info.row for info in infos], dtype=np.intp)
         if len(rows) == len(fits.rows):
@@ -147,21 +168,26 @@ class SchedulingCycle:
     async def _extender_scores(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Ints:
         """Priorities times weight, brought to the scale of the plugins' scores. A failing extender adds nothing."""
         infos = [self._cluster.nodes.infos[row] for row in fits.rows.tolist()]
-        position = {info.name: index for index, info in enumerate(infos)}
-        scores = np.zeros(len(infos), dtype=np.int64)
-        for extender in extenders:
-            if not extender.is_prioritizer() or not extender.is_interested(pod):
-                continue
-            try:
-                priorities = await extender.prioritize(pod, infos)
-            except KubeschedError as error:
-                log.warning("extender failed to prioritize extender=%s error=%s", extender.name, error)
-                continue
+        asked = [extender for extender in extenders if extender.is_prioritizer() and extender.is_interested(pod)]
+        answers = await asyncio.gather(*(_priorities(extender, pod, infos) for extender in asked))
+        sums = dict.fromkeys((info.name for info in infos), 0)
+        for extender, priorities in zip(asked, answers, strict=True):
             for name, priority in priorities.items():
-                if name in position:
-                    scores[position[name]] += priority * extender.weight
-        return scores * (MAX_NODE_SCORE // _MAX_EXTENDER_PRIORITY)
+                if name in sums:
+                    sums[name] += priority * extender.weight * (MAX_NODE_SCORE // _MAX_EXTENDER_PRIORITY)
+        return np.array([min(max(each, -SCORE_MAX), SCORE_MAX) for each in sums.values()], dtype=np.int64)
 
+
+async def _priorities(extender: Extender, pod: Pod, infos: list[NodeInfo]) -> dict[str, int]:
+    try:
+        return await extender.prioritize(pod, infos)
+    except KubeschedError as error:
+        log.warning("extender failed to prioritize extender=%s pod=%s error=%s", extender.name, pod.key, error)
+        return {}
+
+
+#: The reason of nodes that an extender leaves out without saying why.
+FILTERED_MESSAGE = "node(s) were filtered by extender"
 
 #: Stands in `unschedulable_plugins` for extenders: such pods wake on any event that some plugin listens to.
 EXTENDER_PLUGIN = "Extender"

@@ -72,6 +72,8 @@ class Fits:
     evaluated_count: int = 0
     #: Fills the diagnosis with the status of each rejected node; done already when no row fits.
     complete: Callable[[], None] = lambda: None
+    #: Set when `rows` is the nominated node alone: what fits besides, should that one be refused after all.
+    otherwise: Callable[[], Fits] | None = None
 
 
 class Filtering:
@@ -162,8 +164,18 @@ class Filtering:
         if nominated_row >= 0 and outcome.node_names is not None:
             nominated_row = nominated_row if table.infos[nominated_row].name in outcome.node_names else -1
         if nominated_row >= 0 and self.fits_now(state, nominated_row):
-            return Fits(np.array([nominated_row], dtype=np.intp), diagnosis, evaluated_count=1)
+            return Fits(
+                np.array([nominated_row], dtype=np.intp),
+                diagnosis,
+                evaluated_count=1,
+                otherwise=lambda: self._filter_all(state, evaluation, outcome, diagnosis),
+            )
+        return self._filter_all(state, evaluation, outcome, diagnosis)
 
+    def _filter_all(
+        self, state: CycleState, evaluation: Evaluation, outcome: PreFilterOutcome, diagnosis: Diagnosis
+    ) -> Fits:
+        table = self._cluster.nodes
         sieve = _Sieve(evaluation, table.row_count)
         not_kept = [plugin for plugin in self._filters if plugin not in evaluation.filters]
         if outcome.node_names is None:
