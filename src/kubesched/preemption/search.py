@@ -25,8 +25,8 @@ from kubesched.state.node_table import NodeTable
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
-#: At most so many times the wanted number of nodes go into one dry run.
-_CHUNK_GROWTH_MAX = 8
+#: A dry run of fewer nodes is hardly cheaper.
+_CHUNK_MIN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,18 @@ class Search:
         have_victims = self._lowest.below(self._state.pod_info.priority)[rows]
         self._codes[rows[~have_victims]] = 1
         rows = rows[have_victims]
-        size, start = sought.count, 0
-        while start < len(rows):
-            if self._try(rows[start : start + size], sought.count):
-                return
-            start += size
-            size = min(2 * size, _CHUNK_GROWTH_MAX * sought.count)
+        size, tried = sought.count, 0
+        while tried < len(rows) and not self._try(rows[tried : tried + size], sought.count):
+            tried += size
+            size = self._next_chunk(tried, sought.count)
+
+    def _next_chunk(self, tried: int, wanted: int) -> int:
+        """As many nodes as should bring the missing candidates, going by those tried so far; at most twice those."""
+        found = len(self._sparing) + len(self._breaking)
+        missing = max(wanted - found, 1)
+        if found == 0 or (not self._sparing and missing == 1):
+            return 2 * tried
+        return min(max(missing * tried // found * 9 // 8, _CHUNK_MIN), 2 * tried)
 
     @property
     def candidates(self) -> list[Candidate]:
