@@ -35,14 +35,12 @@ class PodBatch:
     `amounts[i]` is what `pods[i]` takes, in the columns of the table that made the batch; `rows[i]` is its row there.
     """
 
-    __slots__ = ("amounts", "is_huge", "pods", "rows")
+    __slots__ = ("amounts", "pods", "rows")
 
-    def __init__(self, pods: Sequence[PodInfo], rows: Rows, amounts: Ints, *, is_huge: bool) -> None:
+    def __init__(self, pods: Sequence[PodInfo], rows: Rows, amounts: Ints) -> None:
         self.pods = pods
         self.rows = rows
         self.amounts = amounts
-        #: Sums of arrays might not be exact.
-        self.is_huge = is_huge
 
 
 class HypotheticalTable(NodeTable):
@@ -76,6 +74,8 @@ class HypotheticalTable(NodeTable):
         #: What batches did so far: which pods went on (+1) or off (-1). Rows that are cloned later catch up with it.
         self._history: list[tuple[PodBatch, Rows, int]] = []
         self._with_more_pods: set[int] = set()
+        #: Some sum may be cut: everything is counted by the NodeInfos then.
+        self._is_huge = False
 
     # -- reading
 
@@ -132,6 +132,7 @@ class HypotheticalTable(NodeTable):
     def place(self, pod: PodInfo, node_name: str) -> None:
         info = self.info_at(self._row_for(node_name))
         info.add_pod(pod)
+        self._is_huge |= max(pod.placed_requests.values(), default=0) > _POD_AMOUNT_MAX
         self._with_more_pods.add(info.row)
         self._pods_changed(info, pod)
 
@@ -155,15 +156,15 @@ class HypotheticalTable(NodeTable):
         if not resources <= self._requested.keys():
             self._widen(sorted(resources - self._requested.keys()))
         amounts = np.zeros((len(pods), self._taken.shape[1]), dtype=np.int64)
-        is_huge = False
+        is_huge = self._is_huge
         for position, resource in enumerate(self._requested):
             if resource in resources:
                 is_huge |= _fill(amounts[:, position], [each.get(resource, 0) for each in takes])
         is_huge |= _fill(amounts[:, -3], [pod.nonzero_cpu_milli for pod in pods])
         is_huge |= _fill(amounts[:, -2], [pod.nonzero_memory_bytes for pod in pods])
         amounts[:, -1] = 1
-        is_huge |= bool(self._taken.max(initial=0) > _NODE_AMOUNT_MAX)
-        return PodBatch(pods, rows, amounts, is_huge=is_huge)
+        self._is_huge = is_huge or bool(self._taken.max(initial=0) > _NODE_AMOUNT_MAX)
+        return PodBatch(pods, rows, amounts)
 
     def place_all(self, batch: PodBatch, which: Rows, *, one_each: bool = False) -> None:
         """Put the pods at these positions of the batch on their nodes. `one_each`: no two of them on one node."""
@@ -174,7 +175,7 @@ class HypotheticalTable(NodeTable):
         self._shift(batch, which, -1, one_each)
 
     def _shift(self, batch: PodBatch, which: Rows, sign: int, one_each: bool) -> None:
-        if batch.is_huge:
+        if self._is_huge:
             self._shift_exactly(batch, which, sign)
             return
         rows, amounts = batch.rows[which], batch.amounts[which]
