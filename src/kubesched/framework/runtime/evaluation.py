@@ -7,7 +7,8 @@ first, and then only rows whose answer is another than before count as changed. 
 about everything again: a property test holds the two against each other, and `kept` results differ from fresh ones in
 nothing but time.
 
-    verdicts[k, row]    0 where filter k lets the row pass (or is skipped), else an index into `statuses`
+    verdicts[k][row]    0 where filter k lets the row pass, else an index into `statuses`; None while it is skipped or
+                        lets every row pass
     fits[row]           True where every filter does
     normalized[k][row]  0..100 of score k; meaningless where the row does not fit, 0 while the plugin is skipped
     total[row]          weighted sum, -1 where the row does not fit
@@ -35,6 +36,7 @@ from kubesched.state.pod_info import PodInfo
 
 #: Above this share of changed rows, asking about all of them is cheaper than picking.
 _PICK_SHARE_MAX = 0.25
+_NO_SCORES: Ints = np.empty(0, dtype=np.int64)
 #: Up to so many journal entries a Python set is faster than NumPy.
 _PYTHON_MERGE_MAX = 24
 
@@ -52,15 +54,19 @@ class Score:
         self.scale: Hashable = None
         #: Its scores are in the sums; not so while PreScore says Skip.
         self.counts = False
-        self.raw: Ints = np.empty(0, dtype=np.int64)
+        self.raw: Ints = _NO_SCORES
         #: The same array as `raw` for plugins that do not normalise.
-        self.normalized: Ints = self.raw
+        self.normalized: Ints = _NO_SCORES
 
     def allocate(self, capacity: int) -> None:
-        self.counts = False
-        self.scale = None
         self.raw = np.zeros(capacity, dtype=np.int64)
         self.normalized = np.zeros(capacity, dtype=np.int64) if self.normalizes else self.raw
+
+    def forget(self) -> None:
+        """Back to not counting, with no arrays."""
+        self.counts = False
+        self.scale = None
+        self.raw = self.normalized = _NO_SCORES
 
 
 class Evaluation:
@@ -85,7 +91,7 @@ class Evaluation:
 
         self.statuses: list[Status | None] = [None]
         self._status_ids: dict[Status | None, int] = {None: 0}
-        self.verdicts: NDArray[np.int32] = np.empty((0, 0), dtype=np.int32)
+        self.verdicts: list[NDArray[np.int32] | None] = []
         self.fits: Bools = np.empty(0, dtype=np.bool_)
         self.total: Ints = np.empty(0, dtype=np.int64)
         self._sums: Ints = np.empty(0, dtype=np.int64)
@@ -118,7 +124,8 @@ class Evaluation:
     def size_bytes(self) -> int:
         """What the arrays take."""
         scores = sum(score.raw.nbytes * (2 if score.normalizes else 1) for score in self.scores)
-        return self.verdicts.nbytes + self.fits.nbytes + self.total.nbytes + scores
+        verdicts = sum(verdict.nbytes for verdict in self.verdicts if verdict is not None)
+        return verdicts + self.fits.nbytes + self.total.nbytes + self._sums.nbytes + scores
 
     def begin(self, pod_info: PodInfo, plugin_meter: Meter | None = None) -> CycleState:
         """The cycle state of a new attempt for a pod of this signature."""
@@ -173,7 +180,7 @@ class Evaluation:
             self.total = np.zeros(self._capacity, dtype=np.int64)
             self._sums = np.zeros(self._capacity, dtype=np.int64)
             for score in self.scores:
-                score.allocate(self._capacity)
+                score.forget()
         elif self._refolded is not None:
             touched = [changes.rows, *self._refolded]
         fits_touched = _together(touched, table.row_count)
@@ -204,12 +211,12 @@ class Evaluation:
     def _start_filters(self, capacity: int) -> None:
         table = self._cluster.nodes
         self._capacity = capacity
-        self.verdicts = np.zeros((len(self.filters), capacity), dtype=np.int32)
+        self.verdicts = [None] * len(self.filters)
         self.fits = np.zeros(capacity, dtype=np.bool_)
         self._answered = [plugin.name not in self.state.skip_filter for plugin in self.filters]
         for k, plugin in enumerate(self.filters):
             if self._answered[k]:
-                self.verdicts[k, : table.row_count] = self._ask(plugin, table.all_nodes())
+                self._answer(k, slice(0, table.row_count), self._ask(plugin, table.all_nodes()))
         self._fold(slice(0, table.row_count))
         self._fits_changed, self._refolded = True, None
         self._score_position = -1
@@ -225,7 +232,7 @@ class Evaluation:
                 others.append(self._answer_everywhere(k, 0 if skipped else self._ask(plugin, table.all_nodes())))
                 self._answered[k] = not skipped
             elif not skipped and reads.row & changes.aspects and len(picked):
-                self.verdicts[k, changes.rows] = self._ask(plugin, picked)
+                self._answer(k, changes.rows, self._ask(plugin, picked))
         self._fits_changed |= self._fold(changes.rows)
         for rows in others:
             if len(rows) > table.row_count * _PICK_SHARE_MAX:
@@ -238,11 +245,21 @@ class Evaluation:
 
     def _answer_everywhere(self, k: int, codes: NDArray[np.int32] | int) -> NDArray[np.intp]:
         """Take new verdicts for all rows; returns the rows where they are other than before."""
-        known = self.verdicts[k, : self._cluster.nodes.row_count]
+        whole = slice(0, self._cluster.nodes.row_count)
+        verdict = self.verdicts[k]
+        known = verdict[whole] if verdict is not None else np.zeros(whole.stop, dtype=np.int32)
         changed = np.flatnonzero(known != codes)
         if len(changed):
-            known[:] = codes
+            self._answer(k, whole, codes)
         return changed
+
+    def _answer(self, k: int, index: RowIndex, codes: NDArray[np.int32] | int) -> None:
+        verdict = self.verdicts[k]
+        if verdict is None:
+            if isinstance(codes, int) or not codes.any():
+                return
+            verdict = self.verdicts[k] = np.zeros(self._capacity, dtype=np.int32)
+        verdict[index] = codes
 
     def _ask(self, plugin: Plugin, nodes: NodeSet) -> NDArray[np.int32] | int:
         answer = call_in(self.state, plugin, "Filter", plugin.filter_rows, self.state.pod_info.pod, nodes)
@@ -268,24 +285,31 @@ class Evaluation:
 
     def _fold(self, index: RowIndex) -> bool:
         """Says whether that changed anything."""
-        before = self.fits[index].copy()
-        self.fits[index] = ~self.verdicts[:, index].any(axis=0)
-        return bool((before != self.fits[index]).any())
+        before = self.fits[index]
+        after = np.ones(len(before), dtype=np.bool_)
+        for verdict in self.verdicts:
+            if verdict is not None:
+                after &= verdict[index] == 0
+        changed = bool((before != after).any())
+        if changed:
+            self.fits[index] = after
+        return changed
 
     def rejected_by(self, names: Collection[str], row_count: int) -> Bools:
         """The rows that some filter of these names rejects."""
         rejected = np.zeros(row_count, dtype=np.bool_)
         for plugin, verdict in zip(self.filters, self.verdicts, strict=True):
-            if plugin.name in names:
+            if verdict is not None and plugin.name in names:
                 rejected |= verdict[:row_count] != 0
         return rejected
 
     def first_rejections(self, row_count: int) -> NDArray[np.int32]:
         """Per row the status id of the first plugin, in profile order, that rejects it; 0 where it fits."""
         codes = np.zeros(row_count, dtype=np.int32)
-        for verdict in self.verdicts[::-1]:
-            said = verdict[:row_count]
-            np.copyto(codes, said, where=said != 0)
+        for verdict in reversed(self.verdicts):
+            if verdict is not None:
+                said = verdict[:row_count]
+                np.copyto(codes, said, where=said != 0)
         return codes
 
     # -- scores
@@ -308,9 +332,11 @@ class Evaluation:
         if name in self.state.skip_score:
             if not score.counts:
                 return None
-            score.counts, score.scale = False, None
-            return self._put(score, whole, np.zeros(table.row_count, dtype=np.int64))
+            self._put(score, whole, np.zeros(table.row_count, dtype=np.int64))
+            score.forget()
+            return whole
         if not score.counts:
+            score.allocate(self._capacity)
             score.counts, asked = True, whole
         if asked is not None:
             raw = raw_scores(score.plugin, self.state, NodeSet(table, asked), self._meter)
@@ -344,7 +370,8 @@ class Evaluation:
     def _check(self, score: Score, index: RowIndex | None) -> None:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
         scores = score.normalized[index]
-        if scores.size and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+        # Seen as unsigned, a negative score is a huge one: one pass finds both.
+        if scores.size and scores.view(np.uint64).max() > MAX_NODE_SCORE:
             check_range(score.plugin, scores[self.fits[index]])
 
 
