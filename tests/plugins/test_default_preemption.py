@@ -492,6 +492,7 @@ async def test_explaining_does_nothing_and_says_all() -> None:
     preview = previewed(harness, high())
     assert harness.port.calls == []
     assert preview.nominated_nodes == ("n1", "n2")
+    assert preview.because == "equal on all criteria, the first one tried"
     assert [(each.node_name, each.victims) for each in preview.candidates] == [
         ("n1", ("default/a",)),
         ("n2", ("default/b",)),

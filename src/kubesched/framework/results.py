@@ -149,6 +149,8 @@ class PostFilterPreview:
     status: Status
     #: The nodes of which one would be nominated; several when they tie on all criteria.
     nominated_nodes: tuple[str, ...] = ()
+    #: What settled the choice among the candidates, for people.
+    because: str = ""
     candidates: tuple[PreemptionCandidate, ...] = ()
     #: Why preemption does not help on the other nodes that were tried.
     rejected: Mapping[str, Status] = field(default_factory=dict)

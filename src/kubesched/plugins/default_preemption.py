@@ -56,6 +56,7 @@ class DefaultPreemption(Plugin):
         return PostFilterPreview(
             status=Status(Code.SUCCESS) if finding.status is None else _said_of_preemption(finding.status),
             nominated_nodes=tuple(each.node_name for each in finding.choice.equals) if finding.choice else (),
+            because=finding.choice.because if finding.choice else "",
             candidates=tuple(
                 PreemptionCandidate(each.node_name, tuple(info.key for info in each.victims), each.violation_count)
                 for each in finding.candidates
