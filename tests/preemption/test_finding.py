@@ -208,6 +208,7 @@ def sampled(count: int, *, percentage: int, at_least: int) -> list[str]:
         pytest.param(50, 2, 10, id="percentage"),
         pytest.param(10, 100, 20, id="no-more-than-there-are"),
         pytest.param(100, 0, 20, id="all"),
+        pytest.param(4, 0, 1, id="a-share-of-less-than-one-is-one"),
     ],
 )
 def test_how_many_candidates_are_looked_for(percentage: int, at_least: int, expected: int) -> None:
@@ -249,6 +250,14 @@ def test_a_plugin_may_spare_pods() -> None:
     rules = Rules(may_be_victim=lambda victim, preemptor, node: victim.pod.name != "spared")
     finding = Preemption(asked.runtime.handle, "Test", rules=rules).find(asked.state, asked.diagnosis)
     assert victims(finding) == {"n1": ["other"]}
+
+
+def test_a_plugin_may_spare_everybody() -> None:
+    asked = Asked(preemptor(2), [node("n1"), placed("a", "n1", 4)])
+    rules = Rules(may_be_victim=lambda victim, preemptor, node: False)
+    finding = Preemption(asked.runtime.handle, "Test", rules=rules).find(asked.state, asked.diagnosis)
+    assert finding.status is not None
+    assert finding.status.message == "0/1 nodes are available: 1 No preemption victims found for incoming pod."
 
 
 def test_a_plugin_may_order_pods_and_candidates_otherwise() -> None:

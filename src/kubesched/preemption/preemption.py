@@ -144,7 +144,7 @@ class Preemption:
     def _sought(self, promising_count: int, everywhere: bool) -> Sought:
         if everywhere:
             return Sought(promising_count)
-        wanted = max(promising_count * self._candidates_percentage // 100, self._candidates_min)
+        wanted = max(promising_count * self._candidates_percentage // 100, self._candidates_min, 1)
         return Sought(min(wanted, promising_count), self._handle.chance.randrange(promising_count))
 
     def _current_budgets(self) -> Budgets:

@@ -98,6 +98,8 @@ class Search:
             have_victims = np.array([bool(pods) for pods in potential], dtype=np.bool_)
             self._codes[rows[~have_victims]] = 1
             rows, potential = rows[have_victims], [pods for pods in potential if pods]
+            if not potential:
+                return False
         outcomes = dry_run(self._filtering, self._state, self._table, rows, potential, self._budgets)
         for row, outcome in zip(rows.tolist(), outcomes, strict=True):
             if isinstance(outcome, Status):
