@@ -119,6 +119,10 @@ class Plugin:
         # Which of the points' methods a plugin has is up to it: the runtime looks, then calls.
         def __getattr__(self, name: str) -> Any: ...
 
+    #: `sign` looks at nothing of the pod but its namespace, labels, annotations, owners and spec: pods stamped from one
+    #: template then share their signature.
+    signs_template: ClassVar[bool] = False
+
     def sign(self, pod: Pod) -> Hashable | None:
         """Everything of the pod that Filter, Score and their Pre-points read, as a hashable value.
 

@@ -70,8 +70,10 @@ class Status:
         return cls(Code.WAIT, *reasons)
 
     @classmethod
-    def skip(cls) -> Status:
-        return cls(Code.SKIP)
+    def skip(cls, *, lasting: bool = False) -> Status:
+        """`lasting`: the reason lies in what the plugin signed of the pod alone, so that the answer stands whatever
+        happens to nodes and other pods."""
+        return LASTING_SKIP if lasting else cls(Code.SKIP)
 
     @classmethod
     def error(cls, reason: str | BaseException) -> Status:
@@ -123,6 +125,8 @@ class Status:
         said_by = f" by {self.plugin}" if self.plugin else ""
         return f"<Status {self.code.text}{said_by}: {self.message}>"
 
+
+LASTING_SKIP = Status(Code.SKIP)
 
 _REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 

@@ -50,6 +50,7 @@ class DynamicResources(Plugin):
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
     score_reads = Reads()
+    signs_template = True
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)

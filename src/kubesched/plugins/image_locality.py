@@ -25,6 +25,7 @@ _CEILING_PER_CONTAINER_BYTES = 1000 * _MIB
 class ImageLocality(Plugin):
     name = "ImageLocality"
     score_reads = Reads(table=aspects.IMAGES | aspects.MEMBERSHIP)
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable:
         return image_names(pod), _container_count(pod)

@@ -54,6 +54,7 @@ class InterPodAffinity(Plugin):
     args_type = InterPodAffinityArgs
     filter_reads = _READS
     score_reads = _READS
+    signs_template = True
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -68,7 +69,7 @@ class InterPodAffinity(Plugin):
             return Status.unresolvable(f"parsing pod: {terms.error}")
         about = self._terms_about(pod)
         if terms is NO_TERMS and not about:
-            return Status.skip()
+            return Status.skip(lasting=True)
         counts = RequiredCounts(self._table, NewPod(pod, terms, self._meets_own_terms(pod, terms)), about)
         if not terms.required and not terms.required_anti and not counts.repels:
             return Status.skip()
@@ -95,10 +96,10 @@ class InterPodAffinity(Plugin):
             return Status.error(f"failed to parse pod: {terms.error}")
         has_preferences = bool(terms.preferred or terms.preferred_anti)
         if self.args.ignore_preferred_terms_of_existing_pods and not has_preferences:
-            return Status.skip()
+            return Status.skip(lasting=True)
         about = self._terms_about(pod)
         if not has_preferences and not about:
-            return Status.skip()
+            return Status.skip(lasting=True)
         counts = PreferredCounts(self._table, terms, about, hard_affinity_weight=self.args.hard_pod_affinity_weight)
         if not counts.weights:
             return Status.skip()

@@ -60,6 +60,7 @@ class NodeAffinity(Plugin):
     args_type = NodeAffinityArgs
     filter_reads = Reads(row=aspects.LABELS | aspects.MEMBERSHIP)
     score_reads = Reads(row=aspects.LABELS | aspects.MEMBERSHIP)
+    signs_template = True
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

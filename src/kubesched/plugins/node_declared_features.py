@@ -42,6 +42,7 @@ class RequiredFeatures:
 class NodeDeclaredFeatures(Plugin):
     name = "NodeDeclaredFeatures"
     filter_reads = Reads(row=aspects.DECLARED_FEATURES | aspects.MEMBERSHIP)
+    signs_template = True
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -22,6 +22,7 @@ REASON = "node(s) didn't match the requested node name"
 class NodeName(Plugin):
     name = "NodeName"
     filter_reads = Reads(row=aspects.MEMBERSHIP)
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable:
         return pod.spec.node_name

@@ -38,6 +38,7 @@ class WantedPorts:
 class NodePorts(Plugin):
     name = "NodePorts"
     filter_reads = Reads(row=aspects.PORTS)
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable:
         return host_ports.host_ports(pod)

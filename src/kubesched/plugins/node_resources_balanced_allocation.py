@@ -46,6 +46,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     name = "NodeResourcesBalancedAllocation"
     args_type = NodeResourcesBalancedAllocationArgs
     score_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED)
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable:
         return requests_key(pod)

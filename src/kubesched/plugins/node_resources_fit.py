@@ -67,6 +67,7 @@ class NodeResourcesFit(Plugin):
     args_type = NodeResourcesFitArgs
     filter_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED, objects=("DeviceClass",))
     score_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED)
+    signs_template = True
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -24,6 +24,7 @@ REASON = "node(s) were unschedulable"
 class NodeUnschedulable(Plugin):
     name = "NodeUnschedulable"
     filter_reads = Reads(row=aspects.UNSCHEDULABLE)
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable:
         return pod.spec.tolerations

@@ -81,6 +81,7 @@ class NodeVolumeLimits(Plugin):
     name = "NodeVolumeLimits"
     #: For pods that are signed, which are those without volumes that need attaching.
     filter_reads = Reads()
+    signs_template = True
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -71,6 +71,7 @@ class PodTopologySpread(Plugin):
     args_type = PodTopologySpreadArgs
     filter_reads = Reads(table=_READS)
     score_reads = Reads(table=_READS, feasible=True)
+    signs_template = True
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -93,7 +94,7 @@ class PodTopologySpread(Plugin):
         except SelectorError as error:
             return Status.error(f"get constraints from pod: {error}")
         if not constraints:
-            return Status.skip()
+            return Status.skip(lasting=True)
         layout = self._layout(before, pod, constraints, needs_all_labels=True)
         state.write(STATE_KEY, HardCounts(self._table, pod, layout))
         return None
@@ -127,7 +128,7 @@ class PodTopologySpread(Plugin):
         except SelectorError as error:
             return Status.error(f"calculating preScoreState: {error}")
         if not constraints:
-            return Status.skip()
+            return Status.skip(lasting=True)
         # With the system's defaults, nodes without a zone are still spread over by host.
         needs_all_labels = bool(pod.spec.topology_spread_constraints) or not self._is_system
         layout = self._layout(before, pod, constraints, needs_all_labels=needs_all_labels)

@@ -34,6 +34,7 @@ class TaintToleration(Plugin):
     name = "TaintToleration"
     filter_reads = Reads(row=aspects.TAINTS)
     score_reads = Reads(row=aspects.TAINTS)
+    signs_template = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

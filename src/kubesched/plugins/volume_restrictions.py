@@ -57,6 +57,7 @@ class Restrictions:
 class VolumeRestrictions(Plugin):
     name = "VolumeRestrictions"
     filter_reads = Reads(row=aspects.PODS)
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable | None:
         """Pods with claims are not kept: what counts is who else uses the claim."""

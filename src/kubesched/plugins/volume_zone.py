@@ -57,6 +57,7 @@ class VolumeZone(Plugin):
     name = "VolumeZone"
     #: For pods that are signed, which are those without claims.
     filter_reads = Reads()
+    signs_template = True
 
     def sign(self, pod: Pod) -> Hashable | None:
         for volume in pod.spec.volumes:

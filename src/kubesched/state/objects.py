@@ -24,11 +24,13 @@ def key_of(obj: Any) -> ObjectKey:
 class ObjectIndex:
     """Objects by kind name ("PersistentVolumeClaim") and key."""
 
-    __slots__ = ("_kinds", "_listeners", "_versions")
+    __slots__ = ("_kinds", "_listeners", "_versions", "change_count")
 
     def __init__(self) -> None:
         self._kinds: dict[str, dict[ObjectKey, Any]] = {}
         self._versions: dict[str, int] = {}
+        #: Grows with each change of any kind.
+        self.change_count = 0
         self._listeners: dict[str, list[Listener]] = {}
 
     def get(self, kind: str, name: str, namespace: str = "") -> Any | None:
@@ -71,6 +73,7 @@ class ObjectIndex:
     def touch(self, kind: str) -> None:
         """Count a change of what readers see of the kind though no object in here changed."""
         self._versions[kind] = self._versions.get(kind, 0) + 1
+        self.change_count += 1
 
     def _changed(self, kind: str, old: Any | None, new: Any | None) -> None:
         self.touch(kind)

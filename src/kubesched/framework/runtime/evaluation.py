@@ -28,7 +28,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Reads, Verdicts
 from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.runtime.metering import Meter, call_in
-from kubesched.framework.status import Status
+from kubesched.framework.status import LASTING_SKIP, Status
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.journal import Journal
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
@@ -44,7 +44,17 @@ _PYTHON_MERGE_MAX = 24
 class Score:
     """One Score plugin's part of an evaluation."""
 
-    __slots__ = ("counts", "normalized", "normalizes", "plugin", "raw", "runs_pre_score", "scale", "weight")
+    __slots__ = (
+        "counts",
+        "normalized",
+        "normalizes",
+        "plugin",
+        "raw",
+        "runs_pre_score",
+        "scale",
+        "skips_for_good",
+        "weight",
+    )
 
     def __init__(self, plugin: Plugin, weight: int, *, runs_pre_score: bool) -> None:
         self.plugin = plugin
@@ -54,6 +64,8 @@ class Score:
         self.scale: Hashable = None
         #: Its scores are in the sums; not so while PreScore says Skip.
         self.counts = False
+        #: PreScore said Skip, and will as long as the pod's signature stands.
+        self.skips_for_good = False
         self.raw: Ints = _NO_SCORES
         #: The same array as `raw` for plugins that do not normalise.
         self.normalized: Ints = _NO_SCORES
@@ -112,13 +124,26 @@ class Evaluation:
         kinds |= {kind for score in self.scores for kind in _reads(score.plugin.score_reads).objects}
         self._objects = tuple(kinds)
         self._objects_version = state.objects.version(*self._objects)
+        self._objects_seen = state.objects.change_count
+        self._table_filters = [plugin for plugin in self.filters if _reads(plugin.filter_reads).table]
+        #: Set by `KeptEvaluations`: the signature, and the versions that it was made at.
+        self.signature: tuple[Hashable, ...] = ()
+        self.signed_at: tuple[Hashable, ...] = ()
+        #: What all PreFilter plugins together said, kept by `Filtering` while no answer changes.
+        self.outcome: Any = None
 
     # -- staying true
 
     @property
     def outdated(self) -> bool:
         """An object changed that PreFilter or PreScore may have read: nothing here can be kept."""
-        return bool(self._objects) and self._objects_version != self._cluster.objects.version(*self._objects)
+        objects = self._cluster.objects
+        if self._objects_seen == objects.change_count:
+            return False
+        if self._objects_version != objects.version(*self._objects):
+            return True
+        self._objects_seen = objects.change_count
+        return False
 
     @property
     def size_bytes(self) -> int:
@@ -139,8 +164,14 @@ class Evaluation:
         table = _reads(plugin.filter_reads).table
         if not table or self._cluster.nodes.journal.position == self._position:
             return False
+        if self.pre_filter[plugin.name] is LASTING_SKIP:
+            return False
         changes = self._changes_since_refresh()
         return changes is None or bool(table & changes.aspects)
+
+    def pre_filter_stands(self) -> bool:
+        """Whether no PreFilter plugin that was asked need be asked again."""
+        return not any(map(self.wants_pre_filter, self._table_filters))
 
     def set_pre_filter(self, name: str, answer: PreFilterResult | Status | None) -> None:
         self.pre_filter[name] = answer
@@ -186,6 +217,8 @@ class Evaluation:
         fits_touched = _together(touched, table.row_count)
         fitting = _Fitting(table.all_nodes(), self.fits[: table.row_count])
         for score in self.scores:
+            if score.skips_for_good and changes is not None:
+                continue
             changed = self._follow_score(score, changes, fitting, rescale=rescale)
             if changed is not None:
                 touched.append(changed)
@@ -326,7 +359,8 @@ class Evaluation:
             asked = whole
             if score.runs_pre_score:
                 self.state.skip_score.discard(name)
-                run_pre_score(score.plugin, self.state, fitting.nodes, self._meter)
+                status = run_pre_score(score.plugin, self.state, fitting.nodes, self._meter)
+                score.skips_for_good = status is LASTING_SKIP
         elif reads.row & changes.aspects and len(changes.rows):
             asked = changes.rows
         if name in self.state.skip_score:
@@ -375,8 +409,8 @@ class Evaluation:
             check_range(score.plugin, scores[self.fits[index]])
 
 
-def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> None:
-    """Run one plugin's PreScore; raises PluginFailure."""
+def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> Status | None:
+    """Run one plugin's PreScore: None or a Skip; raises PluginFailure."""
     started_s = meter.now()
     status = call_in(state, plugin, "PreScore", plugin.pre_score, state.pod_info.pod, nodes)
     meter.pre_score_s += meter.now() - started_s
@@ -386,6 +420,7 @@ def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Mete
         state.skip_score.add(plugin.name)
     else:
         raise failure(plugin, f'running PreScore plugin "{plugin.name}"', status)
+    return status
 
 
 def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> Ints:

@@ -93,12 +93,16 @@ class Filtering:
         self._percentage = percentage_of_nodes
         self._meter = meter
         self._next_start = 0
+        self._pre_filter_names = {plugin.name for plugin in pre_filters}
         self._tracks_pods = [p for p in pre_filters if hasattr(p, "add_pod") or hasattr(p, "remove_pod")]
 
     # -- PreFilter
 
     def pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
         """All PreFilter plugins in order; answers of kept ones come from `evaluation` after its first time."""
+        known: PreFilterOutcome | None = evaluation.outcome
+        if known is not None and evaluation.pre_filter_stands():
+            return known
         outcome = PreFilterOutcome()
         kept_names = {plugin.name for plugin in evaluation.filters}
         for plugin in self._pre_filters:
@@ -126,6 +130,7 @@ class Filtering:
                 outcome.node_names = names if outcome.node_names is None else outcome.node_names & names
                 if not outcome.node_names:
                     return PreFilterOutcome(_nothing_left(outcome.narrowed_by), frozenset(), outcome.narrowed_by)
+        evaluation.outcome = outcome if self._pre_filter_names <= kept_names else None
         return outcome
 
     def _ask_pre_filter(self, plugin: Plugin, state: CycleState) -> PreFilterResult | Status | None:
@@ -180,7 +185,7 @@ class Filtering:
         not_kept = [plugin for plugin in self._filters if plugin not in evaluation.filters]
         if outcome.node_names is None:
             evaluation.refresh()
-            self._kept.keep(state.pod_info, evaluation)
+            self._kept.keep(evaluation)
             sieve.pass_kept()
             self._pass_vector(state, sieve, not_kept)
             candidates = None

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
+import msgspec
+
+from kubesched.api.core import Pod, Volume
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.runtime.calling import call, failure
 from kubesched.framework.runtime.evaluation import Evaluation, Score
@@ -23,6 +26,7 @@ from kubesched.state.pod_info import PodInfo
 _BYTES_MIN = 64 << 20
 _BYTES_PER_NODE = 8 << 10
 _COUNT_MIN = 8
+_TEMPLATES_MAX = 4096
 _COUNT_MAX = 512
 
 
@@ -53,7 +57,9 @@ class KeptEvaluations:
         seen: dict[str, Plugin] = {plugin.name: plugin for plugin in self._filters}
         seen.update((plugin.name, plugin) for plugin, _ in self._scores)
         self._signers = list(seen.values())
+        self._template_signers = [plugin for plugin in self._signers if plugin.signs_template]
         self._sign_versions = [plugin.sign_version for plugin in self._signers if hasattr(plugin, "sign_version")]
+        self._templates: dict[Hashable, _Template] = {}
         self._state = state
         self._meter = meter
         self._kept: OrderedDict[Hashable, Evaluation] = OrderedDict()
@@ -65,7 +71,7 @@ class KeptEvaluations:
         signature = self._signature(pod_info)
         found = self._kept.get(signature) if self.enabled else None
         if found is not None:
-            if not found.outdated and self._signature(found.state.pod_info) == signature:
+            if not found.outdated and self._is_still_signed(found, signature):
                 self._kept.move_to_end(signature)
                 self._meter.batch_hint_used()
                 return found
@@ -73,7 +79,7 @@ class KeptEvaluations:
             self._meter.batch_flushed("expired")
         self._meter.batch_no_hint()
         unsigned = {plugin.name for plugin, part in zip(self._signers, signature, strict=True) if part is None}
-        return Evaluation(
+        made = Evaluation(
             pod_info,
             [plugin for plugin in self._filters if plugin.name not in unsigned],
             [
@@ -84,12 +90,14 @@ class KeptEvaluations:
             self._state,
             self._meter,
         )
+        made.signature, made.signed_at = signature, self._versions()
+        return made
 
-    def keep(self, pod_info: PodInfo, evaluation: Evaluation) -> None:
+    def keep(self, evaluation: Evaluation) -> None:
         """Remember an evaluation that was refreshed over the whole table."""
-        if not self.enabled:
+        if not self.enabled or self._kept.get(evaluation.signature) is evaluation:
             return
-        self._kept[self._signature(pod_info)] = evaluation
+        self._kept[evaluation.signature] = evaluation
         budget = _BYTES_MIN + _BYTES_PER_NODE * self._state.nodes.row_count
         count_max = min(_COUNT_MAX, max(_COUNT_MIN, budget // max(1, evaluation.size_bytes)))
         while len(self._kept) > count_max:
@@ -107,15 +115,74 @@ class KeptEvaluations:
     def _signature(self, pod_info: PodInfo) -> tuple[Hashable, ...]:
         if pod_info.signatures is None:
             pod_info.signatures = {}
-        version = tuple(version() for version in self._sign_versions)
+        versions = self._versions()
         known = pod_info.signatures.get(self._profile_name)
-        if known is not None and known[0] == version:
+        if known is not None and known[0] == versions:
             return known[1]
         started_s = self._meter.now()
-        signature = tuple(_sign(plugin, pod_info) for plugin in self._signers)
+        signature = self._sign(pod_info, versions)
         self._meter.point("Sign", SUCCESS, started_s)
-        pod_info.signatures[self._profile_name] = version, signature
+        pod_info.signatures[self._profile_name] = versions, signature
         return signature
+
+    def _sign(self, pod_info: PodInfo, versions: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """What each plugin signs; those that sign templates are asked once for all pods of one."""
+        pod = pod_info.pod
+        key = pod.metadata.namespace, tuple(pod.metadata.labels.items())
+        template = self._templates.get(key)
+        if template is None or template.versions != versions or not template.stamps(pod):
+            parts = {plugin.name: _sign(plugin, pod_info) for plugin in self._template_signers}
+            template = _Template(pod, versions, parts)
+            if len(self._templates) >= _TEMPLATES_MAX:
+                self._templates.clear()
+            self._templates[key] = template
+        parts = template.parts
+        return tuple(
+            parts[plugin.name] if plugin.name in parts else _sign(plugin, pod_info) for plugin in self._signers
+        )
+
+    def _versions(self) -> tuple[Hashable, ...]:
+        return tuple(version() for version in self._sign_versions)
+
+    def _is_still_signed(self, evaluation: Evaluation, signature: tuple[Hashable, ...]) -> bool:
+        """Whether the pod that the evaluation was made for still has its signature."""
+        versions = self._versions()
+        if evaluation.signed_at == versions:
+            return True
+        if self._signature(evaluation.state.pod_info) != signature:
+            return False
+        evaluation.signed_at = versions
+        return True
+
+
+class _Template:
+    """What pods stamped alike have in common: one of them, and what plugins signed of it."""
+
+    __slots__ = ("_pod", "_volumes", "parts", "versions")
+
+    def __init__(self, pod: Pod, versions: tuple[Hashable, ...], parts: dict[str, Hashable | None]) -> None:
+        self._pod = pod
+        self._volumes = _real_volumes(pod)
+        self.versions = versions
+        self.parts = parts
+
+    def stamps(self, pod: Pod) -> bool:
+        """Whether the pod differs from ours in nothing that a template decides (namespace and labels are equal)."""
+        ours, theirs = self._pod.metadata, pod.metadata
+        if ours.annotations != theirs.annotations or ours.owner_references != theirs.owner_references:
+            return False
+        if self._pod.spec == pod.spec:
+            return True
+        if not pod.spec.volumes or self._volumes != _real_volumes(pod):
+            return False
+        alike = msgspec.structs.replace(pod.spec, volumes=self._pod.spec.volumes)
+        return self._pod.spec == alike
+
+
+def _real_volumes(pod: Pod) -> tuple[Volume, ...]:
+    """Without those that scheduling never looks at: the volume of a service account's token has a name of its own in
+    every pod."""
+    return tuple(volume for volume in pod.spec.volumes if volume != Volume(name=volume.name))
 
 
 def _sign(plugin: Plugin, pod_info: PodInfo) -> Hashable | None:

@@ -45,6 +45,7 @@ class VolumeBinding(Plugin):
     #: For pods that are signed, which are those without claims.
     filter_reads = Reads()
     score_reads = Reads()
+    signs_template = True
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
