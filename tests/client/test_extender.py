@@ -39,7 +39,7 @@ def whole(builder: Any) -> bytes:
 
 def documents_of(*builders: Any) -> Documents:
     documents = Documents()
-    documents.keep_nodes = documents.keep_placed_pods = True
+    documents.want(pods=True, placed_pods=True, nodes=True)
     documents.take([Upsert(kinds.of(each.obj()), each.obj(), whole(each)) for each in builders])
     return documents
 
@@ -49,7 +49,7 @@ def infos() -> list[NodeInfo]:
     for node in NODES:
         state.set_node(node.obj())
     state.set_pod(VICTIM.obj())
-    return state.nodes.infos
+    return list(state.nodes.infos)
 
 
 @asynccontextmanager
@@ -269,7 +269,7 @@ async def test_certificates_from_files(tmp_path):
         }
         for name, content in files.items():
             (tmp_path / name).write_bytes(content)
-        paths = {name: str(tmp_path / name) for name in files}
+        paths: dict[str, Any] = {name: str(tmp_path / name) for name in files}
         async with connected(server, tls_config=ExtenderTLSConfig(**paths), enable_https=True) as extender:
             server.answers["bind"] = lambda body: {}
             await extender.bind(POD.obj(), "n1")
@@ -329,12 +329,16 @@ def test_documents_follow_the_changes():
 
 
 def test_documents_of_placed_pods_are_kept_only_for_who_wants_them():
-    documents = documents_of(POD)
-    documents.keep_placed_pods = False
+    documents = Documents()
+    assert documents.want(pods=True, nodes=True) == {"Pod", "Node"}
+    documents.take([Upsert(kinds.POD, POD.obj(), whole(POD))])
+    assert documents.pod(POD.obj())
     bound = POD.copy().node("n1")
     documents.take([Upsert(kinds.POD, bound.obj(), whole(bound))])
     with pytest.raises(KubeschedError, match="web"):
         documents.pod(POD.obj())
+    assert documents.want(pods=True) == set()
+    assert documents.want(placed_pods=True) == {"Pod"}
 
 
 def test_the_document_of_an_assumed_pod_names_its_node():

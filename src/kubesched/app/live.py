@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kubesched.api import kinds
+from kubesched.api.changes import Change
 from kubesched.api.kinds import Kind
+from kubesched.client.documents import Documents
 from kubesched.client.events import EventSink
+from kubesched.client.extender import HttpExtender, extenders_of
 from kubesched.client.kubeconfig import ClientConfig
 from kubesched.client.port import ApiPort
 from kubesched.client.rate import TokenBucket
@@ -23,8 +27,11 @@ from kubesched.client.rest import ApiClient, connect
 from kubesched.clock import Chance, Clock, RealClock
 from kubesched.config import Configuration, FeatureGates
 from kubesched.framework.plugin import Plugin
+from kubesched.framework.runtime.runtime import Runtime
+from kubesched.framework.waiting import WaitingPods
 from kubesched.metrics import Metrics
 from kubesched.scheduler.profiles import build_profiles
+from kubesched.scheduler.queue.hints import HintTable
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.state.cluster_state import ClusterState
 
@@ -45,6 +52,11 @@ class LiveOptions:
     pod_max_in_unschedulable_s: float = 300.0
 
 
+class _Watch(NamedTuple):
+    reflector: Reflector
+    task: asyncio.Task[None]
+
+
 class LiveScheduler:
     """`await start()`, then `await run()` until cancelled or stopped, then `await stop()`."""
 
@@ -55,8 +67,9 @@ class LiveScheduler:
         self.chance = Chance(options.seed)
         self.metrics = Metrics()
         self.state = ClusterState()
-        self._reflectors: list[Reflector] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._watches: dict[str, _Watch] = {}
+        #: What it runs with now; a reload changes it.
+        self.config = options.config
 
         settings = options.config.client_connection
         self._client: ApiClient = connect(connection, self.clock, qps=settings.qps, burst=settings.burst)
@@ -65,20 +78,15 @@ class LiveScheduler:
             self.clock,
             host=socket.gethostname(),
         )
-        port = ApiPort(self._client, self._events, self.clock)
-        self.scheduler = Scheduler(self.state, port, self.clock, self.chance, self.metrics)
+        self._port = ApiPort(self._client, self._events, self.clock)
+        self.scheduler = Scheduler(self.state, self._port, self.clock, self.chance, self.metrics)
+        self._waiting_pods = WaitingPods()
+        self.documents = Documents()
+        self._want_documents(options.config)
+        self.extenders = self._build_extenders(options.config)
+        self._former_extenders: list[HttpExtender] = []
         self.scheduler.start_with(
-            build_profiles(
-                options.config,
-                options.registry,
-                state=self.state,
-                port=port,
-                control=self.scheduler,
-                clock=self.clock,
-                chance=self.chance,
-                metrics=self.metrics,
-                gates=options.gates,
-            ),
+            self._build_profiles(options.config, options.registry, self.extenders),
             initial_backoff_s=options.config.pod_initial_backoff_seconds,
             max_backoff_s=options.config.pod_max_backoff_seconds,
             flush_after_s=options.pod_max_in_unschedulable_s,
@@ -88,17 +96,8 @@ class LiveScheduler:
         """Connects and returns once everything that is watched has been seen whole. Waits for a server that is away."""
         log.info("connecting server=%s seed=%d", self._connection.cluster.server, self.chance.seed)
         self._events.start()
-        for kind in self._watched_kinds():
-            reflector = Reflector(
-                self._client,
-                kind,
-                self.scheduler.deliver,
-                clock=self.clock,
-                chance=self.chance,
-                field_selector=UNFINISHED_PODS if kind is kinds.POD else "",
-            )
-            self._reflectors.append(reflector)
-            self._tasks.append(asyncio.create_task(reflector.run(), name=f"watch of {kind.plural}"))
+        for kind in self._watched_kinds(self.scheduler.runtimes):
+            self._watch(kind)
         await self._all_synced()
         self.scheduler.inbox.apply_all()
         log.info(
@@ -112,15 +111,118 @@ class LiveScheduler:
     async def stop(self) -> None:
         await self.scheduler.stop()
         await self._events.stop(_FLUSH_EVENTS_S)
-        for task in self._tasks:
+        tasks = [watch.task for watch in self._watches.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for extender in (*self.extenders, *self._former_extenders):
+            await extender.close()
         await self._client.close()
 
-    def _watched_kinds(self) -> list[Kind]:
+    async def adopt(self, config: Configuration, registry: Mapping[str, type[Plugin]]) -> None:
+        """Go on with another configuration (a reload), from between two cycles on.
+
+        Raises what building the plugins or extenders raises, before anything has changed. Everything that the new
+        profiles read is in view before they are asked. What concerns connections and the lease stays as it is.
+        """
+        extenders = self._build_extenders(config)
+        runtimes = self._build_profiles(config, registry, extenders)
+        again = self._want_documents(config)
+        for kind in self._watched_kinds(runtimes):
+            if kind.kind not in self._watches or kind.kind in again:
+                self._watch(kind)
+        await self._all_synced()
+        if self.scheduler.has_started:
+            await self._between_cycles(self._swap, config, runtimes, extenders)
+        else:
+            self._swap(config, runtimes, extenders)
+
+    def _swap(self, config: Configuration, runtimes: dict[str, Runtime], extenders: tuple[HttpExtender, ...]) -> None:
+        added = runtimes.keys() - self.scheduler.runtimes.keys()
+        self.scheduler.adopt(
+            runtimes,
+            initial_backoff_s=config.pod_initial_backoff_seconds,
+            max_backoff_s=config.pod_max_backoff_seconds,
+        )
+        for extender in self.extenders:
+            self._former_extenders.append(extender)  # bindings under way may still need them
+        self.config, self.extenders = config, extenders
+        if added:
+            self._watch(kinds.POD)  # pods that were somebody else's come again
+
+    async def _between_cycles(self, work: Callable[..., None], *args: object) -> None:
+        done = asyncio.get_running_loop().create_future()
+
+        def carry_out() -> None:
+            try:
+                work(*args)
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self.scheduler.inbox.post(carry_out)
+        await done
+
+    # -- what it is made of
+
+    def _build_extenders(self, config: Configuration) -> tuple[HttpExtender, ...]:
+        return extenders_of(config.extenders, self.documents, self.clock)
+
+    def _build_profiles(
+        self, config: Configuration, registry: Mapping[str, type[Plugin]], extenders: tuple[HttpExtender, ...]
+    ) -> dict[str, Runtime]:
+        return build_profiles(
+            config,
+            registry,
+            state=self.state,
+            port=self._port,
+            control=self.scheduler,
+            clock=self.clock,
+            chance=self.chance,
+            metrics=self.metrics,
+            gates=self._options.gates,
+            extenders=extenders,
+            waiting_pods=self._waiting_pods,
+        )
+
+    # -- watches
+
+    def _watch(self, kind: Kind) -> None:
+        """Watch a kind; again from the start if it is watched already."""
+        if (before := self._watches.get(kind.kind)) is not None:
+            before.task.cancel()
+        reflector = Reflector(
+            self._client,
+            kind,
+            self._deliver,
+            clock=self.clock,
+            chance=self.chance,
+            field_selector=UNFINISHED_PODS if kind is kinds.POD else "",
+            keep_documents=self.documents.wants(kind.kind),
+        )
+        task = asyncio.create_task(reflector.run(), name=f"watch of {kind.plural}")
+        self._watches[kind.kind] = _Watch(reflector, task)
+
+    def _deliver(self, changes: Sequence[Change]) -> None:
+        if self.documents.wants("Pod"):
+            self.scheduler.inbox.post(self.documents.take, changes)
+        self.scheduler.deliver(changes)
+
+    def _want_documents(self, config: Configuration) -> set[str]:
+        """Whole documents for the extenders; answers the kinds that must be watched anew for it."""
+        whole = [extender for extender in config.extenders if not extender.node_cache_capable]
+        return self.documents.want(
+            pods=bool(config.extenders),
+            placed_pods=any(extender.preempt_verb for extender in whole),
+            nodes=any(extender.filter_verb or extender.prioritize_verb for extender in whole),
+        )
+
+    def _watched_kinds(self, runtimes: Mapping[str, Runtime]) -> list[Kind]:
         """Pods, nodes, and whatever a plugin of some profile reads or listens to."""
-        wanted = {"Pod", "Node"} | self.scheduler.queue.resources()
-        for runtime in self.scheduler.runtimes.values():
+        wanted = {"Pod", "Node"}
+        for runtime in runtimes.values():
+            wanted |= HintTable(runtime.plugins.all()).resources()
             for plugin in runtime.plugins.all():
                 wanted.update(plugin.watches)
                 for reads in (plugin.filter_reads, plugin.score_reads):
@@ -128,7 +230,8 @@ class LiveScheduler:
         return [kind for kind in kinds.KINDS if kind.kind in wanted]
 
     async def _all_synced(self) -> None:
-        waiting = {asyncio.ensure_future(reflector.wait_synced()): reflector for reflector in self._reflectors}
+        reflectors = [watch.reflector for watch in self._watches.values()]
+        waiting = {asyncio.ensure_future(reflector.wait_synced()): reflector for reflector in reflectors}
         pending = set(waiting)
         try:
             while pending:

@@ -45,6 +45,13 @@ def load(flags: Flags, gates: FeatureGates) -> Loaded:
     return Loaded(config.enable_everywhere(loaded, named), plugin_loading.merged(IN_TREE, outside))
 
 
+def files(flags: Flags) -> tuple[Path, ...]:
+    """What `load` reads and a reload reads again."""
+    plugins = (spec.rpartition(":")[0] for spec in flags.plugin)
+    paths = [flags.config, *(where for where in plugins if where.endswith(".py"))]
+    return tuple(Path(path) for path in paths if path)
+
+
 def run_options(flags: Flags) -> RunOptions:
     from kubesched.app.live import LiveOptions
     from kubesched.app.run import RunOptions

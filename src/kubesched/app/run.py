@@ -17,6 +17,9 @@ from kubesched import manifests
 from kubesched.apiserver import Server, write_kubeconfig
 from kubesched.app.flags import Flags
 from kubesched.app.live import LiveOptions, LiveScheduler
+from kubesched.app.options import files
+from kubesched.app.options import load as load_options
+from kubesched.app.reload import Reloader
 from kubesched.app.settling import settled
 from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig, load
 from kubesched.clock import RealClock
@@ -76,6 +79,7 @@ def connection_to(server: Server) -> ClientConfig:
 async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio.Event, server: Server | None) -> int:
     live = LiveScheduler(connection, options.live, clock=RealClock())
     work = asyncio.create_task(_start_and_run(live, options, server), name="scheduler")
+    reloading = _reload_when_asked(live, options)
     ends = [work, asyncio.create_task(stop.wait(), name="signals")]
     if options.until_settled:
         ends.append(asyncio.create_task(_settle(live, options), name="settled"))
@@ -88,9 +92,22 @@ async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio
             return 1
         return 0
     finally:
-        for task in ends:
+        for task in (*ends, *reloading):
             task.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
+        await asyncio.gather(*ends, *reloading, return_exceptions=True)
+
+
+def _reload_when_asked(live: LiveScheduler, options: RunOptions) -> list[asyncio.Task[None]]:
+    """Serve SIGHUP where there is something to load again, and look at the files if that is wanted."""
+    paths = files(options.flags)
+    if not paths:
+        return []
+    reloader = Reloader(live, lambda: load_options(options.flags, options.live.gates), paths, live.clock)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.request)
+    tasks = [asyncio.create_task(reloader.run(), name="reload")]
+    if options.flags.reload_on_change:
+        tasks.append(asyncio.create_task(reloader.watch_files(), name="watch of files"))
+    return tasks
 
 
 async def _settle(live: LiveScheduler, options: RunOptions) -> None:

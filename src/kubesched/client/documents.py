@@ -25,12 +25,29 @@ _encode = msgspec.json.Encoder().encode
 
 class Documents:
     def __init__(self) -> None:
-        self.keep_nodes = False
-        self.keep_placed_pods = False
+        self._wants_pods = False
+        self._wants_placed_pods = False
+        self._wants_nodes = False
         #: By name.
         self._nodes: dict[str, bytes] = {}
         #: By UID, with the node that the document names.
         self._pods: dict[str, tuple[bytes, str]] = {}
+
+    def want(self, *, pods: bool = False, placed_pods: bool = False, nodes: bool = False) -> set[str]:
+        """Keep these as well from now on. Answers the kinds of which all objects must be received (again) for it."""
+        kinds = set()
+        if (pods and not self._wants_pods) or (placed_pods and not self._wants_placed_pods):
+            kinds.add("Pod")
+        if nodes and not self._wants_nodes:
+            kinds.add("Node")
+        self._wants_pods |= pods
+        self._wants_placed_pods |= placed_pods
+        self._wants_nodes |= nodes
+        return kinds
+
+    def wants(self, kind: str) -> bool:
+        """Whether changes of the kind should carry documents."""
+        return (kind == "Pod" and self._wants_pods) or (kind == "Node" and self._wants_nodes)
 
     def node(self, name: str) -> bytes:
         """The JSON of a node of the state. KubeschedError if it was not kept."""
@@ -66,10 +83,9 @@ class Documents:
 
     def _put(self, kind: str, obj: Any, document: bytes) -> None:
         if kind == "Node":
-            if self.keep_nodes:
-                self._nodes[obj.metadata.name] = _trimmed(document)
+            self._nodes[obj.metadata.name] = _trimmed(document)
         elif kind == "Pod":
-            if self.keep_placed_pods or not obj.spec.node_name:
+            if self._wants_placed_pods or not obj.spec.node_name:
                 self._pods[obj.metadata.uid] = (_trimmed(document), obj.spec.node_name)
             else:
                 self._pods.pop(obj.metadata.uid, None)

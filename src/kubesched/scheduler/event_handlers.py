@@ -63,6 +63,11 @@ class EventHandlers:
             case Replace():
                 self._replace(change)
 
+    def disown(self, profile_names: Collection[str]) -> None:
+        """Pods of these profiles are somebody else's from now on."""
+        for pod in [pod for pod in self.pending.values() if pod.spec.scheduler_name in profile_names]:
+            self._remove_pod(pod.metadata.uid, key_of(pod))
+
     def _upsert(self, kind: Kind, obj: Any) -> None:
         self._began_s = self._clock.monotonic()
         try:

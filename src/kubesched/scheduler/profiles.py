@@ -39,9 +39,13 @@ def build_profiles(
     metrics: Metrics,
     gates: FeatureGates | None = None,
     extenders: tuple[Extender, ...] = (),
+    waiting_pods: WaitingPods | None = None,
     keep: bool = True,
 ) -> dict[str, Runtime]:
-    """A runtime per profile, by scheduler name. Plugins of all profiles share the state and the waiting pods."""
+    """A runtime per profile, by scheduler name. Plugins of all profiles share the state and the waiting pods.
+
+    `waiting_pods` are those of the profiles that these replace, if they do.
+    """
     features = {gate.name: on for gate, on in (gates or FeatureGates())}
     known = dict(IN_TREE)
     known.update((name, plugin_info(cls)) for name, cls in registry.items() if name not in IN_TREE)
@@ -50,7 +54,7 @@ def build_profiles(
     missing = sorted(IN_TREE.keys() - registry.keys())
     if missing:
         log.warning("running without in-tree plugins that are not built yet plugins=%s", ",".join(missing))
-    waiting_pods = WaitingPods()
+    waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
     runtimes: dict[str, Runtime] = {}
     for profile in config.profiles:
         handle = Handle(

@@ -66,6 +66,8 @@ class Scheduler:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._awake = asyncio.Event()
         self._stopping = False
+        #: Who runs a scheduling cycle that is not over: one that waits for an extender.
+        self._attempting: asyncio.Task[Any] | None = None
         #: True once the first cycle could run.
         self.has_started = False
         self.status_writer = StatusWriter(port, self._spawn)
@@ -94,6 +96,18 @@ class Scheduler:
             self.state, self.queue, self.handlers.pending, self.status_writer, self.clock, self.metrics
         )
 
+    def adopt(self, runtimes: Mapping[str, Runtime], *, initial_backoff_s: float, max_backoff_s: float) -> None:
+        """Go on with other profiles (a reload); to be called between cycles. No pod of a profile that stays is lost.
+
+        Binding cycles under way end with the plugins that they began with. Pods of profiles that are gone are left to
+        others; those of new profiles are to be delivered again by who watches.
+        """
+        self.handlers.disown(self.runtimes.keys() - runtimes.keys())
+        self.runtimes.clear()  # the event handlers look at this very mapping
+        self.runtimes.update(runtimes)
+        self.queue.adopt(self.runtimes, initial_backoff_s=initial_backoff_s, max_backoff_s=max_backoff_s)
+        self._wake()
+
     # -- what comes in
 
     def deliver(self, changes: Iterable[Change]) -> None:
@@ -106,6 +120,14 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until `stop` is called or the task is cancelled."""
         self.has_started = True
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            if not self._stopping or self._attempting is None:
+                raise
+            self._attempting.uncancel()  # it was `stop` that cut the attempt short
+
+    async def _run(self) -> None:
         while not self._stopping:
             self.queue.flush()
             slice_end_s = self.clock.monotonic() + _SLICE_S
@@ -135,7 +157,9 @@ class Scheduler:
             self.queue.done(queued.uid)
             return
         started_s = self.clock.monotonic()
+        self._attempting = asyncio.current_task()
         outcome = await self._cycle.run(queued.pod_info, runtime)
+        self._attempting = None
         if isinstance(outcome, Failure):
             self._failures.handle(queued, runtime, outcome, started_s)
             return
@@ -148,10 +172,13 @@ class Scheduler:
         self._spawn(f"binding of {queued.key}", binding.run())
 
     async def stop(self) -> None:
-        """No new cycle; binding cycles end before their bind call or finish it, within a bound of time."""
+        """No new cycle, and none that waits for an extender; binding cycles end before their bind call or finish it,
+        within a bound of time."""
         self._stopping = True
         self.queue.close()
         self._wake()
+        if self._attempting is not None:
+            self._attempting.cancel()
         for binding in list(self._bindings.values()):
             binding.cancel("scheduler is stopping")
         if self._tasks:

@@ -203,9 +203,19 @@ class SchedulingQueue:
         """Kinds of objects that some plugin of some profile listens to."""
         return set().union(*(hints.table.resources() for hints in self._hints.values()))
 
-    def adopt(self, runtimes: Mapping[str, Runtime]) -> None:
-        """Go on with other plugins (a reload). Every pod stays; parked ones are tried again, by the new rules."""
+    def adopt(
+        self,
+        runtimes: Mapping[str, Runtime],
+        *,
+        initial_backoff_s: float | None = None,
+        max_backoff_s: float | None = None,
+    ) -> None:
+        """Go on with other plugins (a reload). Every pod stays; parked ones are tried again, by the new rules.
+
+        All pods belong to a profile that is still there: the others were taken out before."""
         active, backoff = self.active, self.backoff
+        self._initial_backoff_s = self._initial_backoff_s if initial_backoff_s is None else initial_backoff_s
+        self._max_backoff_s = self._max_backoff_s if max_backoff_s is None else max_backoff_s
         self._use(runtimes)
         for pod in active:
             self.active.push(pod)

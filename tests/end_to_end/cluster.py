@@ -1,0 +1,112 @@
+"""A scheduler and an embedded API server in the test's own process, connected over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kubesched import config
+from kubesched.apiserver import Server
+from kubesched.apiserver.messages import Request
+from kubesched.apiserver.resources import core
+from kubesched.app.live import LiveOptions, LiveScheduler
+from kubesched.app.options import Loaded
+from kubesched.app.plugin_loading import merged
+from kubesched.app.run import connection_to
+from kubesched.framework import Plugin
+from kubesched.plugins.registry import IN_TREE
+from kubesched.scheduler.profiles import plugin_info
+from kubesched.state import consistency
+
+TIMEOUT_S = 30.0
+FAST = {"clientConnection": {"qps": 5000, "burst": 5000}, "leaderElection": {"leaderElect": False}}
+
+
+def loaded(settings: dict[str, Any], *plugins: type[Plugin]) -> Loaded:
+    """As `app.options.load`, from data."""
+    extra = {plugin.name: plugin for plugin in plugins}
+    source = {"apiVersion": config.API_VERSION, "kind": config.KIND, **FAST, **settings}
+    configuration = config.load(source, plugins=[plugin_info(plugin) for plugin in plugins])
+    return Loaded(config.enable_everywhere(configuration, extra), merged(IN_TREE, extra))
+
+
+class LiveCluster:
+    def __init__(self, server: Server, live: LiveScheduler) -> None:
+        self.server = server
+        self.live = live
+
+    def load(self, *builders: Any) -> None:
+        self.server.load([builder.dict() for builder in builders])
+
+    def pod(self, name: str) -> dict[str, Any] | None:
+        for stored in self.server.store.of(core("pods")).scan():
+            document: dict[str, Any] = stored.document()
+            if document["metadata"]["name"] == name:
+                return document
+        return None
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not true():
+                await self.live.clock.sleep(0.005)
+
+    async def bound(self, *names: str) -> list[str]:
+        """The nodes of these pods, once all are bound and the scheduler has seen it."""
+
+        def node_of(name: str) -> str:
+            placements = self.live.state.placements.values()
+            return next(
+                (p.pod.pod.spec.node_name for p in placements if p.pod.pod.metadata.name == name and not p.assumed), ""
+            )
+
+        await self.until(lambda: all(map(node_of, names)))
+        return [node_of(name) for name in names]
+
+    async def condition(self, name: str, text: str = "") -> str:
+        """Reason and message of a pod that was tried in vain, once it contains `text`."""
+
+        def shown() -> str:
+            pod = self.pod(name) or {}
+            for condition in pod.get("status", {}).get("conditions", ()):
+                if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                    return f"{condition['reason']}: {condition['message']}"
+            return ""
+
+        await self.until(lambda: bool(shown()) and text in shown())
+        return shown()
+
+    async def bind(self, name: str, node: str) -> None:
+        """What an extender does that binds."""
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": node}}
+        path = f"/api/v1/namespaces/default/pods/{name}/binding"
+        headers = {"content-type": "application/json"}
+        reply: Any = await self.server.handle(Request("POST", path, headers=headers, body=json.dumps(body).encode()))
+        assert reply.status == 201, reply.body
+
+
+@asynccontextmanager
+async def running(
+    settings: dict[str, Any],
+    *builders: Any,
+    plugins: tuple[type[Plugin], ...] = (),
+    seed: int = 1,
+    kubelets: bool = False,
+) -> AsyncIterator[LiveCluster]:
+    """A cluster of these objects, scheduled with these settings of the configuration. `kubelets` end deleted pods."""
+    async with Server(node_simulator=kubelets) as server:
+        server.load([builder.dict() for builder in builders])
+        what = loaded(settings, *plugins)
+        live = LiveScheduler(connection_to(server), LiveOptions(config=what.config, registry=what.registry, seed=seed))
+        await live.start()
+        run = asyncio.create_task(live.run())
+        try:
+            yield LiveCluster(server, live)
+            assert consistency.check(live.state) == []
+        finally:
+            await live.stop()
+            run.cancel()
+            outcome = await asyncio.gather(run, return_exceptions=True)
+            assert all(isinstance(each, asyncio.CancelledError | None) for each in outcome), outcome
