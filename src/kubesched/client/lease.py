@@ -98,6 +98,9 @@ class LeaseElector:
                 f"not the leader: lease {self._settings.namespace}/{self._settings.name} is not held by {self.identity}"
             )
 
+    def overdue_s(self) -> float:
+        return max(0.0, self._clock.monotonic() - self.leads_until_s)
+
     async def acquire(self) -> None:
         """Stands by until the lease is ours."""
         settings = self._settings
@@ -302,6 +305,12 @@ class LeaderElection:
         if self._elector is None:
             raise NotLeadingError("not the leader: the election has not begun")
         self._elector.check()
+
+    def overdue_s(self) -> float:
+        """How long ago a leader's last renewal ran out; 0 for whoever leads, and for who never did."""
+        if self._elector is None or not self.acquired.is_set():
+            return 0.0
+        return self._elector.overdue_s()
 
     @property
     def holder(self) -> str:

@@ -1,0 +1,149 @@
+"""What the scheduler holds, for people: the queue and the cache as data, and the cache compared with the API server.
+
+SIGUSR2 writes both to the log and compares; `/debug/queue` and `/debug/cache` show them as JSON. The comparison lists
+nodes and pods afresh. The scheduler goes on meanwhile, so what differs at a first look is looked at again, and only
+what still differs is reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+from urllib.parse import quote
+
+from kubesched.api import codec, kinds
+from kubesched.client.reflector import UNFINISHED_PODS
+from kubesched.client.rest import ApiClient
+from kubesched.clock import Clock
+from kubesched.scheduler.queue import QueuedPod
+from kubesched.scheduler.scheduler import Scheduler
+from kubesched.state import consistency
+
+log = logging.getLogger("kubesched.app")
+
+_LOOKS: Final = 3
+_PAUSE_S: Final = 1.0
+_PAGE: Final = 5000
+
+
+def queue_dump(scheduler: Scheduler) -> dict[str, Any]:
+    queue = scheduler.queue
+    parked = list(queue.parked)
+    return {
+        "active": [_queued(pod) for pod in queue.active],
+        "backoff": [_queued(pod) for pod in queue.backoff],
+        "unschedulable": [_queued(pod) for pod in parked if not pod.gated_by],
+        "gated": [_queued(pod) for pod in parked if pod.gated_by],
+        "inFlight": list(queue.in_flight),
+        "binding": scheduler.binding_count,
+    }
+
+
+def cache_dump(scheduler: Scheduler) -> dict[str, Any]:
+    state = scheduler.state
+    return {
+        "nodes": [
+            {
+                "name": info.name,
+                "known": info.node is not None,
+                "pods": sorted(pod.key for pod in info.pods.values()),
+                "requested": dict(sorted(info.requested.items())),
+                "allocatable": dict(sorted(info.allocatable.items())),
+            }
+            for info in state.nodes.by_name.values()
+        ],
+        "assumedPods": sorted(placed.pod.key for placed in state.placements.values() if placed.assumed),
+        "nominatedPods": {name: sorted(pod.key for pod in pods.values()) for name, pods in state.nominator.by_node()},
+    }
+
+
+def log_dump(scheduler: Scheduler) -> None:
+    queue = queue_dump(scheduler)
+    log.info(
+        "dump of the queue active=%d backoff=%d unschedulable=%d gated=%d in_flight=%d binding=%d",
+        len(queue["active"]), len(queue["backoff"]), len(queue["unschedulable"]), len(queue["gated"]),
+        len(queue["inFlight"]), queue["binding"],
+    )  # fmt: skip
+    for name in ("active", "backoff", "unschedulable", "gated"):
+        for pod in queue[name]:
+            log.info(
+                "dump of a pending pod queue=%s pod=%s attempts=%d rejected_by=%s message=%s",
+                name, pod["pod"], pod["attempts"], ",".join(pod["rejectedBy"]), pod["message"],
+            )  # fmt: skip
+    cache = cache_dump(scheduler)
+    log.info("dump of the cache nodes=%d assumed_pods=%d", len(cache["nodes"]), len(cache["assumedPods"]))
+    for node in cache["nodes"]:
+        requested = ",".join(f"{resource}:{amount}" for resource, amount in node["requested"].items())
+        log.info("dump of a node node=%s pods=%d requested=%s", node["name"], len(node["pods"]), requested or "-")
+
+
+async def compare(client: ApiClient, scheduler: Scheduler, clock: Clock) -> list[str]:
+    """What differs between cache and API server, and within the cache; empty when all is well."""
+    findings: set[str] | None = None
+    for look in range(_LOOKS):
+        if look:
+            await clock.sleep(_PAUSE_S)
+        found = set(await _differences(client, scheduler))
+        findings = found if findings is None else findings & found
+        if not findings:
+            break
+    return sorted(findings or ()) + consistency.check(scheduler.state)
+
+
+async def dump_and_compare(client: ApiClient, scheduler: Scheduler, clock: Clock) -> None:
+    """For SIGUSR2: everything to the log."""
+    log_dump(scheduler)
+    findings = await compare(client, scheduler, clock)
+    for finding in findings:
+        log.error("cache differs from the API server finding=%s", finding)
+    if not findings:
+        state = scheduler.state
+        log.info("cache equals the API server nodes=%d pods=%d", state.nodes.row_count, len(state.placements))
+
+
+async def _differences(client: ApiClient, scheduler: Scheduler) -> list[str]:
+    state = scheduler.state
+    nodes = {node.metadata.name for node in await _list(client, kinds.NODE)}
+    known = {info.name for info in state.nodes.infos}
+    findings = [f"node {name} is missing in the cache" for name in nodes - known]
+    findings += [f"node {name} is in the cache only" for name in known - nodes]
+    placed, pending = {}, {}
+    ours = scheduler.runtimes.keys()
+    for pod in await _list(client, kinds.POD, f"fieldSelector={quote(UNFINISHED_PODS)}"):
+        if pod.spec.node_name:
+            placed[pod.metadata.uid] = pod
+        elif pod.spec.scheduler_name in ours:
+            pending[pod.metadata.uid] = pod
+    for uid, pod in placed.items():
+        node_name = state.node_of(uid)
+        if node_name != pod.spec.node_name:
+            findings.append(f"pod {pod.key} is on {pod.spec.node_name}, the cache has it on {node_name or 'no node'}")
+    for uid, placement in state.placements.items():
+        if uid not in placed and not (placement.assumed and uid in pending):
+            findings.append(f"pod {placement.pod.key} is in the cache only, on {placement.node_name}")
+    tracked = scheduler.handlers.pending
+    findings += [f"pending pod {pod.key} is missing in the queue" for uid, pod in pending.items() if uid not in tracked]
+    findings += [f"pod {pod.key} is in the queue only" for uid, pod in tracked.items() if uid not in pending]
+    return findings
+
+
+async def _list(client: ApiClient, kind: kinds.Kind, query: str = "") -> list[Any]:
+    objects: list[Any] = []
+    token = ""
+    while True:
+        parameters = "&".join(part for part in (query, f"limit={_PAGE}", token and f"continue={quote(token)}") if part)
+        page = codec.decode_list(kind, await client.get(f"{kind.path()}?{parameters}"))
+        objects += page.items
+        token = page.continue_token
+        if not token:
+            return objects
+
+
+def _queued(pod: QueuedPod) -> dict[str, Any]:
+    return {
+        "pod": pod.key,
+        "attempts": pod.attempts,
+        "rejectedBy": sorted(pod.rejected_by | ({pod.gated_by} if pod.gated_by else set())),
+        "message": pod.last_message,
+        "backoffUntil": pod.backoff_until,
+    }
