@@ -92,9 +92,10 @@ def test_post_filter_fails_when_pre_filter_never_came_to_this_plugin() -> None:
     rig = Rig([make_node()])
     plugin, pod = rig.plugin("DynamicResources"), make_pod().obj()
     state = CycleState(PodInfo(pod))
+    state.pre_filter_not_reached = frozenset({"DynamicResources"})
     assert plugin.post_filter(state, pod, Diagnosis()) == Status.error("not found")
     assert plugin.post_filter_preview(state, pod, Diagnosis()).status.code is Code.ERROR
-    plugin.pre_filter(state, pod, rig.state.nodes.all_nodes())
+    state.pre_filter_not_reached = frozenset()
     said = Status.unschedulable("no new claims to deallocate")
     assert plugin.post_filter(state, pod, Diagnosis()) == said
     assert plugin.post_filter_preview(state, pod, Diagnosis()).status == said
@@ -104,7 +105,6 @@ def test_the_other_points_have_nothing_to_do() -> None:
     rig = Rig([make_node("n1"), make_node("n2")])
     plugin, pod = rig.plugin("DynamicResources"), make_pod().obj()
     state = CycleState(PodInfo(pod))
-    assert plugin.sign(pod) == ()
     assert plugin.score_rows(state, pod, rig.state.nodes.all_nodes()).tolist() == [0, 0]
     assert plugin.reserve(state, pod, "n1") is None
     assert plugin.pre_bind_pre_flight(state, pod, "n1") == Status.skip()

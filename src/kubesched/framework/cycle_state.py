@@ -34,6 +34,7 @@ class CycleState:
         "plugin_meter",
         "pod_info",
         "pods_to_activate",
+        "pre_filter_not_reached",
         "skip_filter",
         "skip_pre_bind",
         "skip_score",
@@ -46,6 +47,8 @@ class CycleState:
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
+        #: Plugins whose PreFilter had no turn in this attempt, because one before them settled the matter.
+        self.pre_filter_not_reached: frozenset[str] = frozenset()
         #: Pods (by namespace/name) that plugins want moved to the active queue when this cycle succeeds.
         self.pods_to_activate: dict[str, Pod] = {}
         #: Times each plugin, in the share of cycles that is sampled; None in the others.

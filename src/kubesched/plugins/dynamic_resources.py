@@ -24,6 +24,7 @@ from kubesched.framework.results import Diagnosis, PostFilterPreview
 from kubesched.framework.status import Status
 from kubesched.plugins.node_resources import requests_key
 from kubesched.plugins.node_resources_fit import provided_by_devices
+from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet
 from kubesched.state.objects import ObjectIndex
@@ -46,9 +47,9 @@ class Delegated:
 
 
 class DynamicResources(Plugin):
-    # There are no `filter_reads`, so that PreFilter runs in each attempt: PostFilter asks whether it came to that.
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
+    filter_reads = Reads(row=aspects.ALLOCATABLE, objects=("ResourceClaim", "DeviceClass"))
     score_reads = Reads()
     signs_template = True
 
@@ -56,8 +57,8 @@ class DynamicResources(Plugin):
         super().__init__(args, handle)
         self._extended = handle.features.get("DRAExtendedResource", False)
 
-    def sign(self, pod: Pod) -> Hashable:
-        return ()
+    def sign(self, pod: Pod) -> Hashable | None:
+        return None if pod.spec.resource_claims else requests_key(pod)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         problem = why_held_back(pod, self.handle.state.objects)
@@ -86,7 +87,7 @@ class DynamicResources(Plugin):
 
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> Status:
         """Fails, as the original does, when PreFilter rejected the pod before this plugin had its turn."""
-        if state.get(STATE_KEY) is None:
+        if self.name in state.pre_filter_not_reached:
             return Status.error("not found")
         return Status.unschedulable(REASON_NOTHING_TO_DEALLOCATE)
 

@@ -220,7 +220,7 @@ class SoftCounts:
                     each[codes < 0] = 0.0
             else:
                 each = scores.take(codes)
-            total = each if total is None else total + each
+            total = each if total is None else np.add(total, each)
         assert total is not None, "without constraints there is nothing to score"
         raw = rounded(total)
         if not self.layout.all_have_all:

@@ -91,7 +91,7 @@ class _Attempt:
     def _pre_filter(self) -> PreFilterAnswer:
         """On failure, too, it is said which plugins skipped before."""
         answer = self._found.pre_filter = PreFilterAnswer()
-        nothing_kept = Evaluation(self._state.pod_info, (), (), self._cluster, self._runtime.meter)
+        nothing_kept = Evaluation(self._state.pod_info, (), (), (), self._cluster, self._runtime.meter)
         try:
             outcome = self._runtime.filtering.pre_filter(self._state, nothing_kept)
         finally:

@@ -85,6 +85,7 @@ class Evaluation:
     def __init__(
         self,
         pod_info: PodInfo,
+        gates: Sequence[Plugin],
         filters: Sequence[Plugin],
         scores: Sequence[Score],
         state: ClusterState,
@@ -97,6 +98,8 @@ class Evaluation:
         #: Answers of PreFilter by plugin name.
         self.pre_filter: dict[str, PreFilterResult | Status | None] = {}
         self.filters: list[Plugin] = list(filters)
+        #: The plugins whose PreFilter answers are kept.
+        self.pre_filter_names = {plugin.name for plugin in (*gates, *filters)}
         self.scores: list[Score] = list(scores)
         #: Some plugin answered with an ERROR about single nodes.
         self.has_errors = False
@@ -120,12 +123,12 @@ class Evaluation:
         self._fits_changed = True
         self._refolded: list[NDArray[np.intp]] | None = None
         self._scored_row_count = -1
-        kinds = {kind for plugin in self.filters for kind in _reads(plugin.filter_reads).objects}
+        kinds = {kind for plugin in (*gates, *filters) for kind in _reads(plugin.filter_reads).objects}
         kinds |= {kind for score in self.scores for kind in _reads(score.plugin.score_reads).objects}
         self._objects = tuple(kinds)
         self._objects_version = state.objects.version(*self._objects)
         self._objects_seen = state.objects.change_count
-        self._table_filters = [plugin for plugin in self.filters if _reads(plugin.filter_reads).table]
+        self._table_filters = [plugin for plugin in (*gates, *filters) if _reads(plugin.filter_reads).table]
         #: Set by `KeptEvaluations`: the signature, and the versions that it was made at.
         self.signature: tuple[Hashable, ...] = ()
         self.signed_at: tuple[Hashable, ...] = ()

@@ -52,6 +52,8 @@ class PreFilterOutcome:
     node_names: frozenset[str] | None = None
     #: Plugins that narrowed the nodes, in profile order.
     narrowed_by: list[str] = field(default_factory=list)
+    #: Plugins that were not asked, because one before them settled the matter.
+    not_reached: frozenset[str] = frozenset()
 
     @property
     def elsewhere(self) -> Status | None:
@@ -102,10 +104,17 @@ class Filtering:
         """All PreFilter plugins in order; answers of kept ones come from `evaluation` after its first time."""
         known: PreFilterOutcome | None = evaluation.outcome
         if known is not None and evaluation.pre_filter_stands():
+            state.pre_filter_not_reached = known.not_reached
             return known
+        outcome = self._pre_filter(state, evaluation)
+        state.pre_filter_not_reached = outcome.not_reached
+        evaluation.outcome = outcome if self._pre_filter_names <= evaluation.pre_filter_names else None
+        return outcome
+
+    def _pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
         outcome = PreFilterOutcome()
-        kept_names = {plugin.name for plugin in evaluation.filters}
-        for plugin in self._pre_filters:
+        kept_names = evaluation.pre_filter_names
+        for position, plugin in enumerate(self._pre_filters):
             name = plugin.name
             if name in kept_names:
                 if evaluation.wants_pre_filter(plugin):
@@ -119,7 +128,7 @@ class Filtering:
                 if answer.is_skip:
                     state.skip_filter.add(name)
                 elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    return PreFilterOutcome(answer.of(name))
+                    return PreFilterOutcome(answer.of(name), not_reached=self._after(position))
                 elif answer.is_rejected:
                     outcome.status = answer.of(name)
                 else:
@@ -129,9 +138,12 @@ class Filtering:
                 names = answer.node_names
                 outcome.node_names = names if outcome.node_names is None else outcome.node_names & names
                 if not outcome.node_names:
-                    return PreFilterOutcome(_nothing_left(outcome.narrowed_by), frozenset(), outcome.narrowed_by)
-        evaluation.outcome = outcome if self._pre_filter_names <= kept_names else None
+                    status = _nothing_left(outcome.narrowed_by)
+                    return PreFilterOutcome(status, frozenset(), outcome.narrowed_by, self._after(position))
         return outcome
+
+    def _after(self, position: int) -> frozenset[str]:
+        return frozenset(plugin.name for plugin in self._pre_filters[position + 1 :])
 
     def _ask_pre_filter(self, plugin: Plugin, state: CycleState) -> PreFilterResult | Status | None:
         nodes = self._cluster.nodes.all_nodes()

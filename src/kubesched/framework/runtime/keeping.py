@@ -34,6 +34,7 @@ class KeptEvaluations:
     def __init__(
         self,
         profile_name: str,
+        pre_filters: Sequence[Plugin],
         filters: Sequence[Plugin],
         scores: Sequence[tuple[Plugin, int]],
         pre_scorers: Sequence[Plugin],
@@ -53,8 +54,12 @@ class KeptEvaluations:
             and hasattr(plugin, "score_rows")
             and not hasattr(plugin, "normalize_score")
         ]
+        #: Plugins whose PreFilter is all there is to keep.
+        self._gates = [
+            plugin for plugin in pre_filters if plugin.filter_reads is not None and plugin not in self._filters
+        ]
         self._pre_scorers = {plugin.name for plugin in pre_scorers}
-        seen: dict[str, Plugin] = {plugin.name: plugin for plugin in self._filters}
+        seen: dict[str, Plugin] = {plugin.name: plugin for plugin in (*self._gates, *self._filters)}
         seen.update((plugin.name, plugin) for plugin, _ in self._scores)
         self._signers = list(seen.values())
         self._template_signers = [plugin for plugin in self._signers if plugin.signs_template]
@@ -81,6 +86,7 @@ class KeptEvaluations:
         unsigned = {plugin.name for plugin, part in zip(self._signers, signature, strict=True) if part is None}
         made = Evaluation(
             pod_info,
+            [plugin for plugin in self._gates if plugin.name not in unsigned],
             [plugin for plugin in self._filters if plugin.name not in unsigned],
             [
                 Score(plugin, weight, runs_pre_score=plugin.name in self._pre_scorers)

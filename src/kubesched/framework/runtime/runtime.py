@@ -84,7 +84,14 @@ class Runtime:
         ):
             meter.expect(point, asked)
         self.kept = KeptEvaluations(
-            self.profile_name, plugins.filter, plugins.score, plugins.pre_score, state, meter, enabled=keep
+            self.profile_name,
+            plugins.pre_filter,
+            plugins.filter,
+            plugins.score,
+            plugins.pre_score,
+            state,
+            meter,
+            enabled=keep,
         )
         self.filtering = Filtering(plugins.pre_filter, plugins.filter, self.kept, state, percentage_of_nodes, meter)
         self.scoring = Scoring(plugins.pre_score, plugins.score, state, meter)
