@@ -46,6 +46,9 @@ class SchedulerProcess:
         await self._process.wait()
         await self._reader
 
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
     async def terminate(self) -> int:
         self._process.send_signal(signal.SIGTERM)
         code = await self._process.wait()

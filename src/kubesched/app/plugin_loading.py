@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -70,15 +71,20 @@ def _load(spec: str) -> type[PluginClass]:
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(path)
-    name = f"kubesched_plugin_{path.stem}"
+    name = f"kubesched_plugin_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    assert spec is not None
+    module, before = importlib.util.module_from_spec(spec), sys.modules.get(name)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader: what it has compiled counts for a file of the same size and second, too, and a reload comes
+        # at any time.
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
     except BaseException:
-        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+        else:
+            del sys.modules[name]
         raise
     return module
 
