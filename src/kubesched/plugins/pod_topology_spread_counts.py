@@ -220,7 +220,7 @@ class SoftCounts:
                     each[codes < 0] = 0.0
             else:
                 each = scores.take(codes)
-            total = each if total is None else np.add(total, each)
+            total = each if total is None else total + each
         assert total is not None, "without constraints there is nothing to score"
         raw = rounded(total)
         if not self.layout.all_have_all:
@@ -233,7 +233,7 @@ class SoftCounts:
         offset = float(self.layout.constraints[index].max_skew - 1)
         if match is None:
             return np.full(len(nodes), offset)
-        scores: NDArray[np.float64] = nodes.table.pods_matching(match)[nodes.index] * self._weights[index]
+        scores = nodes.table.pods_matching(match)[nodes.index].astype(np.float64) * self._weights[index]
         return scores + offset if offset else scores
 
     def _lacks_label(self, nodes: NodeSet) -> Bools:
