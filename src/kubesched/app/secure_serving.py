@@ -48,6 +48,8 @@ from kubesched.serving import (
 log = logging.getLogger("kubesched.app")
 
 _LOOPBACK = ("localhost", "127.0.0.1")
+#: Lists that `/flagz` shows without brackets when they are empty.
+_EMPTY_AS_NOTHING = ("feature-gates", "vmodule")
 
 
 class ServingError(KubeschedError):
@@ -133,7 +135,7 @@ class SecureServing:
             return
         if not self._flags.authentication_tolerate_lookup_failure:
             try:
-                await self._look_up()
+                await self.look_up()
             except KubeschedError as error:
                 raise ServingError(f"cannot read the cluster's authentication configuration: {error}") from error
         self._looking_up = asyncio.create_task(self._keep_looking_up(), name="cluster authentication")
@@ -148,7 +150,7 @@ class SecureServing:
         is_known = True
         while True:
             try:
-                await self._look_up()
+                await self.look_up()
                 is_known = True
             except (KubeschedError, ValueError) as error:
                 if is_known:
@@ -160,8 +162,8 @@ class SecureServing:
                 is_known = False
             await self._clock.sleep(access.LOOK_UP_EVERY_S)
 
-    async def _look_up(self) -> None:
-        """Flags go before what the cluster says."""
+    async def look_up(self) -> None:
+        """Takes over whom the cluster trusts, now; flags go before. Raises ApiError and TransportError."""
         found = await access.look_up(self._authentication)
         own = self._own_cas
         if not own.proxies and found.cas.proxies:
@@ -244,7 +246,7 @@ def flag_texts(flags: Flags) -> dict[str, str]:
             case "duration":
                 texts[spec.name] = str(Duration.of(value))
             case "strings":
-                texts[spec.name] = f"[{','.join(value)}]" if value or spec.name != "feature-gates" else ""
+                texts[spec.name] = f"[{','.join(value)}]" if value or spec.name not in _EMPTY_AS_NOTHING else ""
             case "float":
                 texts[spec.name] = f"{value:g}"
             case _:
