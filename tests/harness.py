@@ -16,7 +16,6 @@ from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.meta import Condition, Object
 from kubesched.app.plugin_loading import merged
 from kubesched.clock import Chance, ManualClock
-from kubesched.config import enable_everywhere
 from kubesched.framework import EventRecord, Plugin
 from kubesched.metrics import Metrics
 from kubesched.plugins.registry import IN_TREE
@@ -97,7 +96,7 @@ class Harness:
         extra = {plugin.name: plugin for plugin in plugins}
         infos = [plugin_info(plugin) for plugin in plugins]
         source = settings and {"apiVersion": config.API_VERSION, "kind": config.KIND, **settings}
-        self.config = enable_everywhere(config.load(source, plugins=infos), extra)
+        self.config = config.load(source, plugins=infos, enable=extra)
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.state = ClusterState()

@@ -29,8 +29,8 @@ def loaded(settings: dict[str, Any], *plugins: type[Plugin]) -> Loaded:
     """As `app.options.load`, from data."""
     extra = {plugin.name: plugin for plugin in plugins}
     source = {"apiVersion": config.API_VERSION, "kind": config.KIND, **FAST, **settings}
-    configuration = config.load(source, plugins=[plugin_info(plugin) for plugin in plugins])
-    return Loaded(config.enable_everywhere(configuration, extra), merged(IN_TREE, extra))
+    infos = [plugin_info(plugin) for plugin in plugins]
+    return Loaded(config.load(source, plugins=infos, enable=extra), merged(IN_TREE, extra))
 
 
 class LiveCluster:
@@ -41,12 +41,13 @@ class LiveCluster:
     def load(self, *builders: Any) -> None:
         self.server.load([builder.dict() for builder in builders])
 
-    def pod(self, name: str) -> dict[str, Any] | None:
+    def pod(self, name: str) -> dict[str, Any]:
+        """The pod as the API server has it; empty if there is none."""
         for stored in self.server.store.of(core("pods")).scan():
             document: dict[str, Any] = stored.document()
             if document["metadata"]["name"] == name:
                 return document
-        return None
+        return {}
 
     async def until(self, true: Callable[[], bool]) -> None:
         async with asyncio.timeout(TIMEOUT_S):
@@ -69,8 +70,7 @@ class LiveCluster:
         """Reason and message of a pod that was tried in vain, once it contains `text`."""
 
         def shown() -> str:
-            pod = self.pod(name) or {}
-            for condition in pod.get("status", {}).get("conditions", ()):
+            for condition in self.pod(name).get("status", {}).get("conditions", ()):
                 if condition["type"] == "PodScheduled" and condition["status"] == "False":
                     return f"{condition['reason']}: {condition['message']}"
             return ""

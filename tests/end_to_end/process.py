@@ -77,7 +77,7 @@ async def running_scheduler(
     write_kubeconfig(server, kubeconfig)
     connection = {**config.get("clientConnection", {}), "kubeconfig": str(kubeconfig)}
     config_file.write_text(yaml.safe_dump({**config, "clientConnection": connection}))
-    started = await _start(["--config", str(config_file), *arguments])
+    started = await _start(["--config", str(config_file), "--secure-port=0", *arguments])
     scheduler = SchedulerProcess(started)
     await asyncio.sleep(0)
     try:

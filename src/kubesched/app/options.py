@@ -40,9 +40,9 @@ def load(flags: Flags, gates: FeatureGates) -> Loaded:
     named = plugin_loading.load_named(flags.plugin)
     outside = plugin_loading.merged(plugin_loading.load_entry_points(), named)
     source = Path(flags.config) if flags.config else None
-    loaded = config.load(source, plugins=[plugin_info(plugin) for plugin in outside.values()], gates=gates)
-    loaded = flag_rules.apply(flags, loaded, gates)
-    return Loaded(config.enable_everywhere(loaded, named), plugin_loading.merged(IN_TREE, outside))
+    infos = [plugin_info(plugin) for plugin in outside.values()]
+    loaded = config.load(source, plugins=infos, enable=named, gates=gates)
+    return Loaded(flag_rules.apply(flags, loaded, gates), plugin_loading.merged(IN_TREE, outside))
 
 
 def files(flags: Flags) -> tuple[Path, ...]:

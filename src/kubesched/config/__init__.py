@@ -11,7 +11,6 @@ outside are passed to `load` as `PluginInfo`.
 from kubesched.config.catalog import IN_TREE, PluginInfo, with_out_of_tree
 from kubesched.config.dump import dump, to_dict
 from kubesched.config.durations import Duration, DurationError, format_duration, parse_duration
-from kubesched.config.enable import enable_everywhere
 from kubesched.config.errors import ConfigError, FieldError
 from kubesched.config.expand import expand, score_weights
 from kubesched.config.features import FeatureGates, parse_feature_gates
@@ -74,7 +73,6 @@ __all__ = [
     "Profile",
     "VolumeBindingArgs",
     "dump",
-    "enable_everywhere",
     "expand",
     "format_duration",
     "load",

@@ -14,6 +14,7 @@ import msgspec
 
 from kubesched.config.catalog import PluginInfo, default_plugins
 from kubesched.config.durations import Duration
+from kubesched.config.errors import FieldError
 from kubesched.config.features import FeatureGates
 from kubesched.config.plugin_args import ARGS
 from kubesched.config.types import ALL_POINTS, DEFAULT_SCHEDULER_NAME, ClientConnection, Extender, LeaderElection
@@ -23,15 +24,21 @@ Data = dict[str, Any]
 _DEFAULT_RESOURCES = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 
-def defaulted(config: Data, known: Mapping[str, PluginInfo], gates: FeatureGates) -> Data:
-    """The checked data of a configuration with everything filled in. The argument stays as it is."""
+def defaulted(config: Data, known: Mapping[str, PluginInfo], gates: FeatureGates, errors: list[FieldError]) -> Data:
+    """The checked data of a configuration with everything filled in. The argument stays as it is.
+
+    The one thing that can be wrong here goes to `errors`: a plugin whose args have no default, and that was given none.
+    """
     profiles: list[Data] = config.get("profiles") or [{}]
     single = len(profiles) == 1
     result = {
         **config,
         "leaderElection": _zero_means_default(config.get("leaderElection", {}), LeaderElection, keep=("leaderElect",)),
         "clientConnection": _zero_means_default(config.get("clientConnection", {}), ClientConnection),
-        "profiles": [_profile(profile, single, known, gates) for profile in profiles],
+        "profiles": [
+            _profile(f"profiles[{index}]", profile, single, known, gates, errors)
+            for index, profile in enumerate(profiles)
+        ],
         "extenders": [
             _zero_means_default(extender, Extender, only=("httpTimeout",)) for extender in config.get("extenders", [])
         ],
@@ -53,7 +60,14 @@ def _zero_means_default(
     return {name: value for name, value in data.items() if value or name in keep or (only and name not in only)}
 
 
-def _profile(profile: Data, single: bool, known: Mapping[str, PluginInfo], gates: FeatureGates) -> Data:
+def _profile(
+    path: str,
+    profile: Data,
+    single: bool,
+    known: Mapping[str, PluginInfo],
+    gates: FeatureGates,
+    errors: list[FieldError],
+) -> Data:
     # A name is given only to a profile that is alone: several must all say theirs, which validation holds.
     name = profile.get("schedulerName", DEFAULT_SCHEDULER_NAME if single else "")
     plugins = _plugins(profile.get("plugins", {}), gates)
@@ -64,7 +78,11 @@ def _profile(profile: Data, single: bool, known: Mapping[str, PluginInfo], gates
         kind = ARGS.get(plugin) or (known[plugin].args if plugin in known else None)
         if kind is not None:
             data = default_args(plugin, {}, gates) if plugin in ARGS else {}
-            configs.append({"name": plugin, "args": msgspec.convert(data, kind)})
+            try:
+                configs.append({"name": plugin, "args": msgspec.convert(data, kind)})
+            except (msgspec.ValidationError, ValueError, TypeError) as error:
+                reason = f"plugin {plugin} needs args: {error}"
+                errors.append(FieldError(f"{path}.pluginConfig", None, reason, f"{path}.pluginConfig: {reason}"))
     return {**profile, "schedulerName": name, "plugins": plugins, "pluginConfig": configs}
 
 

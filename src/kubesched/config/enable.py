@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-import msgspec
-
-from kubesched.config.types import Configuration, Plugin, Profile
-
-
-def enable_everywhere(config: Configuration, names: Iterable[str]) -> Configuration:
-    """Add these plugins to `multiPoint` of every profile, but for those that some profile speaks of already."""
-    spoken_of = set().union(*(_mentioned(profile) for profile in config.profiles))
-    extra = tuple(Plugin(name) for name in names if name not in spoken_of)
-    if not extra:
-        return config
-    profiles = []
-    for profile in config.profiles:
-        multi_point = profile.plugins.multi_point
-        multi_point = msgspec.structs.replace(multi_point, enabled=multi_point.enabled + extra)
-        plugins = msgspec.structs.replace(profile.plugins, multi_point=multi_point)
-        profiles.append(msgspec.structs.replace(profile, plugins=plugins))
-    return msgspec.structs.replace(config, profiles=tuple(profiles))
+Data = dict[str, Any]
 
 
-def _mentioned(profile: Profile) -> set[str]:
-    disabled = {
-        plugin.name
-        for field in profile.plugins.__struct_fields__
-        for plugin in getattr(profile.plugins, field).disabled
+def enabled_everywhere(config: Data, names: Iterable[str]) -> Data:
+    """Checked data with these plugins in `multiPoint` of every profile, but for those that some profile enables or
+    disables itself. Args alone do not count as speaking of a plugin. The argument stays as it is."""
+    profiles: list[Data] = config.get("profiles") or [{}]
+    spoken_of = set().union(*(_mentioned(profile) for profile in profiles))
+    extra = [{"name": name} for name in names if name not in spoken_of]
+    return {**config, "profiles": [_with(profile, extra) for profile in profiles]} if extra else config
+
+
+def _with(profile: Data, extra: list[Data]) -> Data:
+    plugins = profile.get("plugins") or {}
+    multi_point = plugins.get("multiPoint") or {}
+    multi_point = {**multi_point, "enabled": [*(multi_point.get("enabled") or []), *extra]}
+    return {**profile, "plugins": {**plugins, "multiPoint": multi_point}}
+
+
+def _mentioned(profile: Data) -> set[str]:
+    return {
+        plugin.get("name", "")
+        for plugins in (profile.get("plugins") or {}).values()
+        for listed in plugins.values()
+        for plugin in listed
     }
-    return profile.plugins.names() | disabled

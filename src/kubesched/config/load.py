@@ -20,6 +20,7 @@ from kubesched.config.catalog import PluginInfo, with_out_of_tree
 from kubesched.config.decode import checked
 from kubesched.config.defaults import default_args, defaulted
 from kubesched.config.document import MAX_BYTES, Document, read
+from kubesched.config.enable import enabled_everywhere
 from kubesched.config.errors import ConfigError, FieldError, whole
 from kubesched.config.features import FeatureGates
 from kubesched.config.hints import hints
@@ -37,12 +38,14 @@ def load(
     source: Path | str | bytes | Mapping[str, Any] | None = None,
     *,
     plugins: Iterable[PluginInfo] = (),
+    enable: Iterable[str] = (),
     gates: FeatureGates | None = None,
     name: str = "",
 ) -> Configuration:
     """The configuration in `source`: a file (`Path`), a text, or plain data; None is the default configuration.
 
-    `plugins` are the plugins from outside that may be named, `name` is what messages call the source.
+    `plugins` are the plugins from outside that may be named; those in `enable` run in every profile unless the
+    configuration enables or disables them somewhere itself. `name` is what messages call the source.
     Raises ConfigError with everything that is wrong; never anything else, whatever the source holds.
     """
     known = with_out_of_tree(plugins)
@@ -57,7 +60,7 @@ def load(
     else:
         document = read(source, name)
     try:
-        return _configuration(document.data, known, gates)
+        return _configuration(document.data, known, tuple(enable), gates)
     except ConfigError as error:
         raise ConfigError((_with_line(e, document.lines) for e in error.errors), name) from error.__cause__
 
@@ -71,13 +74,18 @@ def _file(path: Path, name: str) -> bytes:
         raise ConfigError([whole(f"open {name}: {text[:1].lower()}{text[1:]}")]) from None
 
 
-def _configuration(data: Any, known: Mapping[str, PluginInfo], gates: FeatureGates) -> Configuration:
+def _configuration(
+    data: Any, known: Mapping[str, PluginInfo], enable: tuple[str, ...], gates: FeatureGates
+) -> Configuration:
     errors: list[FieldError] = []
-    content = checked(_of_our_kind(data), Configuration, "", errors)
+    content = enabled_everywhere(checked(_of_our_kind(data), Configuration, "", errors), enable)
     _check_all_args(content, known, gates, errors)
     if errors:
         raise ConfigError(errors)
-    config = msgspec.convert(defaulted(content, known, gates), Configuration)
+    content = defaulted(content, known, gates, errors)
+    if errors:
+        raise ConfigError(errors)
+    config = msgspec.convert(content, Configuration)
     errors = validate(config, gates) or build_problems(config, known)
     if errors:
         raise ConfigError(errors)

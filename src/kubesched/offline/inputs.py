@@ -62,14 +62,14 @@ def load_config(source: ConfigInput, plugins: Iterable[type[Plugin]]) -> Configu
     infos = [plugin_info(plugin) for plugin in outside]
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source)):
         source = Path(source)
-    loaded = config.load(source, plugins=infos)
+    loaded = config.load(source, plugins=infos, enable=[plugin.name for plugin in outside])
     if loaded.extenders:
         first = loaded.extenders[0].url_prefix
         raise OfflineError(
             f"the configuration has extenders (extenders[0].urlPrefix: {first!r}) and an offline cluster calls nobody: "
             "remove them to see what the scheduler alone decides"
         )
-    return config.enable_everywhere(loaded, [plugin.name for plugin in outside])
+    return loaded
 
 
 def is_text(source: str) -> bool:
