@@ -1,21 +1,25 @@
 """A scheduler connected to an API server: what it is made of, how it starts and how it stops.
 
-start: client ─► events ─► one reflector a kind ─► wait until all have synced ─► schedule
-stop:  no new cycle ─► binds in flight end ─► events flushed ─► watches closed ─► connections closed
+start: client ─► events ─► one reflector a kind ─► wait until all have synced ─► stand by until leading ─► schedule
+stop:  no new cycle ─► binds in flight end ─► lease released ─► events flushed ─► watches and connections closed
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import NamedTuple
 
 from kubesched.api import kinds
 from kubesched.api.changes import Change
+from kubesched.api.errors import KubeschedError
 from kubesched.api.kinds import Kind
+from kubesched.app.election import Election
 from kubesched.client.documents import Documents
 from kubesched.client.events import EventSink
 from kubesched.client.extender import HttpExtender, extenders_of
@@ -23,6 +27,7 @@ from kubesched.client.kubeconfig import ClientConfig
 from kubesched.client.port import ApiPort
 from kubesched.client.rate import TokenBucket
 from kubesched.client.reflector import UNFINISHED_PODS, Reflector
+from kubesched.client.request_metrics import RequestMetrics
 from kubesched.client.rest import ApiClient, connect
 from kubesched.clock import Chance, Clock, RealClock
 from kubesched.config import Configuration, FeatureGates
@@ -50,6 +55,12 @@ class LiveOptions:
     gates: FeatureGates = field(default_factory=FeatureGates)
     seed: int | None = None
     pod_max_in_unschedulable_s: float = 300.0
+    #: Over what the configuration says; None leaves it to that.
+    leader_elect: bool | None = None
+
+
+class LeaseLostError(KubeschedError):
+    """Somebody else may lead now: the process has to end."""
 
 
 class _Watch(NamedTuple):
@@ -70,15 +81,27 @@ class LiveScheduler:
         self._watches: dict[str, _Watch] = {}
         #: What it runs with now; a reload changes it.
         self.config = options.config
+        #: All watched objects have been seen, and applied.
+        self.is_synced = False
+        self.is_stopping = False
 
         settings = options.config.client_connection
-        self._client: ApiClient = connect(connection, self.clock, qps=settings.qps, burst=settings.burst)
+        self.client: ApiClient = connect(
+            connection,
+            self.clock,
+            qps=settings.qps,
+            burst=settings.burst,
+            metrics=RequestMetrics(self.metrics, connection.cluster.server),
+        )
+        elects = options.config.leader_election.leader_elect if options.leader_elect is None else options.leader_elect
+        self.election = Election(connection, options.config, self.chance, self.metrics) if elects else None
         self._events = EventSink(
-            self._client.lane("events", TokenBucket(settings.qps, settings.burst, self.clock)),
+            self.client.lane("events", TokenBucket(settings.qps, settings.burst, self.clock)),
             self.clock,
             host=socket.gethostname(),
         )
-        self._port = ApiPort(self._client, self._events, self.clock)
+        guard = self.election.check if self.election is not None else None
+        self._port = ApiPort(self.client, self._events, self.clock, guard=guard)
         self.scheduler = Scheduler(self.state, self._port, self.clock, self.chance, self.metrics)
         self._waiting_pods = WaitingPods()
         self.documents = Documents()
@@ -91,25 +114,59 @@ class LiveScheduler:
             max_backoff_s=options.config.pod_max_backoff_seconds,
             flush_after_s=options.pod_max_in_unschedulable_s,
         )
+        self._tell_metrics()
 
     async def start(self) -> None:
         """Connects and returns once everything that is watched has been seen whole. Waits for a server that is away."""
         log.info("connecting server=%s seed=%d", self._connection.cluster.server, self.chance.seed)
         self._events.start()
+        if self.config.delay_cache_until_active:
+            await self._lead()
         for kind in self._watched_kinds(self.scheduler.runtimes):
             self._watch(kind)
         await self._all_synced()
         self.scheduler.inbox.apply_all()
+        self.is_synced = True
         log.info(
             "caches synced nodes=%d pods=%d pending=%d",
             self.state.nodes.row_count, len(self.state.placements), len(self.scheduler.handlers.pending),
         )  # fmt: skip
 
     async def run(self) -> None:
-        await self.scheduler.run()
+        """Stands by until it leads, then schedules. Raises `LeaseLostError`; ends otherwise when it is stopped."""
+        if self.election is None:
+            await self.scheduler.run()
+            return
+        if not self.election.acquired.is_set():
+            following = asyncio.create_task(self.scheduler.stand_by(), name="standing by")
+            try:
+                await self._lead()
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+        if self.is_stopping:
+            return
+        scheduling = asyncio.create_task(self.scheduler.run(), name="scheduling")
+        losing = asyncio.create_task(self.election.lost.wait(), name="watch of the lease")
+        try:
+            await asyncio.wait((scheduling, losing), return_when=asyncio.FIRST_COMPLETED)
+            if self.election.lost.is_set() and not self.is_stopping:
+                raise LeaseLostError("the lease is lost")
+            await scheduling
+        finally:
+            for task in (scheduling, losing):
+                task.cancel()
+            await asyncio.gather(scheduling, losing, return_exceptions=True)
+
+    async def _lead(self) -> None:
+        if self.election is not None and not await self.election.lead() and not self.is_stopping:
+            raise LeaseLostError("leader election has ended")
 
     async def stop(self) -> None:
+        self.is_stopping = True
         await self.scheduler.stop()
+        if self.election is not None:
+            await self.election.stop()
         await self._events.stop(_FLUSH_EVENTS_S)
         tasks = [watch.task for watch in self._watches.values()]
         for task in tasks:
@@ -117,7 +174,7 @@ class LiveScheduler:
         await asyncio.gather(*tasks, return_exceptions=True)
         for extender in (*self.extenders, *self._former_extenders):
             await extender.close()
-        await self._client.close()
+        await self.client.close()
 
     async def adopt(self, config: Configuration, registry: Mapping[str, type[Plugin]]) -> None:
         """Go on with another configuration (a reload), from between two cycles on.
@@ -166,6 +223,27 @@ class LiveScheduler:
 
     # -- what it is made of
 
+    def _tell_metrics(self) -> None:
+        release = version("kubesched")
+        self.metrics.build_info(
+            {
+                "git_version": f"v{release}",
+                "major": "1",
+                "minor": "36",
+                "platform": f"{platform.system().lower()}/{platform.machine()}",
+                "go_version": f"python{platform.python_version()}",
+                "compiler": platform.python_implementation().lower(),
+            }
+        )
+        for gate, enabled in self._options.gates:
+            self.metrics.feature_enabled(gate.name, gate.stage, enabled)
+        self.metrics.before_export(self._count_cache)
+
+    def _count_cache(self) -> None:
+        placements = self.state.placements
+        assumed = sum(placement.assumed for placement in placements.values())
+        self.metrics.cache_size(nodes=self.state.nodes.row_count, pods=len(placements), assumed_pods=assumed)
+
     def _build_extenders(self, config: Configuration) -> tuple[HttpExtender, ...]:
         return extenders_of(config.extenders, self.documents, self.clock)
 
@@ -193,7 +271,7 @@ class LiveScheduler:
         if (before := self._watches.get(kind.kind)) is not None:
             before.task.cancel()
         reflector = Reflector(
-            self._client,
+            self.client,
             kind,
             self._deliver,
             clock=self.clock,

@@ -1,27 +1,38 @@
 """`kubesched run`: a scheduler beside a real API server, or with one embedded in the same process.
 
+    version and settings ─► own HTTPS port ─► watches ─► caches synced ─► leader election ─► scheduling
+
 Ends with 0 when asked to stop (SIGINT, SIGTERM) or, with `until_settled`, when nothing more can be scheduled; with 1
-when something broke.
+when something broke, when its port is taken (before anything is watched), and when the lease is lost. Asked to stop, it
+begins no new cycle, lets binds in flight end, releases the lease and flushes events; asked twice, it ends at once.
+SIGUSR2 writes queue and cache to the log and compares them with the API server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import platform
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 
 from kubesched import manifests
+from kubesched.api.errors import KubeschedError
 from kubesched.apiserver import Server, write_kubeconfig
+from kubesched.app.dumps import dump_and_compare
 from kubesched.app.flags import Flags
-from kubesched.app.live import LiveOptions, LiveScheduler
+from kubesched.app.live import LeaseLostError, LiveOptions, LiveScheduler
 from kubesched.app.options import files
 from kubesched.app.options import load as load_options
 from kubesched.app.reload import Reloader
+from kubesched.app.secure_serving import SecureServing, health_checks
 from kubesched.app.settling import settled
 from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig, load
+from kubesched.client.rest import ApiClient, connect
 from kubesched.clock import RealClock
 
 log = logging.getLogger("kubesched.app")
@@ -52,7 +63,7 @@ async def run(options: RunOptions) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, _asked_to_stop, stop)
     if not options.embedded:
         connection = load(options.kubeconfig or None, context=options.context)
         if options.master:
@@ -77,9 +88,18 @@ def connection_to(server: Server) -> ClientConfig:
 
 
 async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio.Event, server: Server | None) -> int:
-    live = LiveScheduler(connection, options.live, clock=RealClock())
+    _log_settings(options)
+    live = LiveScheduler(connection, replace(options.live, leader_elect=_elects(options)), clock=RealClock())
+    serving = _serving(live, options)
+    if serving is not None:
+        try:
+            await serving.start()
+        except BaseException:
+            await serving.stop()
+            await live.stop()
+            raise
     work = asyncio.create_task(_start_and_run(live, options, server), name="scheduler")
-    reloading = _reload_when_asked(live, options)
+    reloading = [*_reload_when_asked(live, options), _dump_when_asked(live)]
     ends = [work, asyncio.create_task(stop.wait(), name="signals")]
     if options.until_settled:
         ends.append(asyncio.create_task(_settle(live, options), name="settled"))
@@ -88,13 +108,88 @@ async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio
         log.info("stopping")
         await live.stop()
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
-            log.error("the scheduler ended with an error error=%s", error, exc_info=error)
+            if isinstance(error, LeaseLostError):
+                log.error("ending, because somebody else may schedule now error=%s", error)
+            else:
+                log.error("the scheduler ended with an error error=%s", error, exc_info=error)
             return 1
+        log.info("stopped")
         return 0
     finally:
         for task in (*ends, *reloading):
             task.cancel()
         await asyncio.gather(*ends, *reloading, return_exceptions=True)
+        if serving is not None:
+            await serving.stop()
+
+
+def _asked_to_stop(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        log.error("asked to stop again, ending at once")
+        os._exit(1)
+    stop.set()
+
+
+def _log_settings(options: RunOptions) -> None:
+    config = options.live.config
+    log.info(
+        "starting kubesched version=%s python=%s profiles=%s",
+        version("kubesched"), platform.python_version(), ",".join(p.scheduler_name for p in config.profiles),
+    )  # fmt: skip
+    lease = f"{config.leader_election.resource_namespace}/{config.leader_election.resource_name}"
+    log.info(
+        "settings leader_elect=%s lease=%s secure_port=%d qps=%g burst=%d initial_backoff_s=%d max_backoff_s=%d",
+        _elects(options), lease, _port(options), config.client_connection.qps, config.client_connection.burst,
+        config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds,
+    )  # fmt: skip
+
+
+def _elects(options: RunOptions) -> bool:
+    """With an embedded server there is nobody else: only if it was asked for."""
+    if options.embedded and "leader-elect" not in options.flags.changed:
+        return False
+    return options.live.config.leader_election.leader_elect
+
+
+def _port(options: RunOptions) -> int:
+    """0: none. With an embedded server only if it was asked for, so that several may run side by side."""
+    if options.embedded and "secure-port" not in options.flags.changed:
+        return 0
+    return options.flags.secure_port
+
+
+def _serving(live: LiveScheduler, options: RunOptions) -> SecureServing | None:
+    """The own port, with the connections that reviews go over."""
+    if not _port(options):
+        return None
+    flags = options.flags
+
+    def client(kubeconfig: str) -> ApiClient:
+        if kubeconfig:
+            return connect(load(kubeconfig), live.clock)
+        return live.client.lane("authentication", None)
+
+    return SecureServing(
+        flags,
+        live.scheduler,
+        live.metrics,
+        live.clock,
+        configuration=lambda: live.config,
+        checks=health_checks(
+            synced=lambda: live.is_synced,
+            stopping=lambda: live.is_stopping,
+            election=live.election.finding if live.election is not None else None,
+        ),
+        authentication=client(flags.authentication_kubeconfig),
+        authorization=client(flags.authorization_kubeconfig),
+    )
+
+
+async def _dump(live: LiveScheduler) -> None:
+    try:
+        await dump_and_compare(live.client, live.scheduler, live.clock)
+    except KubeschedError as error:
+        log.error("could not compare the cache with the API server error=%s", error)
 
 
 def _reload_when_asked(live: LiveScheduler, options: RunOptions) -> list[asyncio.Task[None]]:
@@ -108,6 +203,19 @@ def _reload_when_asked(live: LiveScheduler, options: RunOptions) -> list[asyncio
     if options.flags.reload_on_change:
         tasks.append(asyncio.create_task(reloader.watch_files(), name="watch of files"))
     return tasks
+
+
+def _dump_when_asked(live: LiveScheduler) -> asyncio.Task[None]:
+    asked = asyncio.Event()
+
+    async def serve() -> None:
+        while True:
+            await asked.wait()
+            asked.clear()
+            await _dump(live)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, asked.set)
+    return asyncio.create_task(serve(), name="dumps")
 
 
 async def _settle(live: LiveScheduler, options: RunOptions) -> None:

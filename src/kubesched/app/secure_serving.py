@@ -57,7 +57,7 @@ class ServingError(KubeschedError):
 
 
 class SecureServing:
-    """`await start()` before anything is watched; `await stop()` last of all."""
+    """`await start()` before anything is watched; `await stop()` last of all, which closes the two clients."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SecureServing:
     ) -> None:
         self._flags = flags
         self._clock = clock
-        self._authentication = authentication
+        self._authentication, self._authorization = authentication, authorization
         self._own_cas = ClientCas(_pem(flags.client_ca_file), _pem(flags.requestheader_client_ca_file))
         headers = RequestHeaders(
             username=flags.requestheader_username_headers,
@@ -145,6 +145,8 @@ class SecureServing:
             self._looking_up.cancel()
             await asyncio.gather(self._looking_up, return_exceptions=True)
         await self._server.stop()
+        await self._authentication.close()
+        await self._authorization.close()
 
     async def _keep_looking_up(self) -> None:
         is_known = True

@@ -127,6 +127,15 @@ class Scheduler:
                 raise
             self._attempting.uncancel()  # it was `stop` that cut the attempt short
 
+    async def stand_by(self) -> None:
+        """Keep state and queue up to date without scheduling, until cancelled: somebody else leads."""
+        while not self._stopping:
+            self.inbox.apply_all()
+            self.state.nodes.journal.trim(self.state.nodes.row_count)
+            self._awake.clear()
+            if not self.inbox:
+                await self._awake.wait()
+
     async def _run(self) -> None:
         while not self._stopping:
             self.queue.flush()
