@@ -24,7 +24,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
 from kubesched.framework.status import Status
-from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
+from kubesched.plugins.node_resources import CUT_CAPACITY, FEW_NODES, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
@@ -61,8 +61,8 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         asked = state.read(SCORE_STATE_KEY, BalancedRequest)
-        if len(nodes) == 1:
-            return np.array([score(asked, nodes.infos()[0])])
+        if len(nodes) <= FEW_NODES:
+            return np.array([score(asked, node) for node in nodes.infos()], dtype=np.int64)
         return _score_rows(asked, nodes)
 
     def events_to_register(self) -> list[ClusterEventWithHint]:

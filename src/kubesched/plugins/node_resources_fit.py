@@ -11,7 +11,7 @@ node does not have, or that are scalar and not asked for, take no part, nor do t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, Clus
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Code, Status
-from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
+from kubesched.plugins.node_resources import CUT_CAPACITY, FEW_NODES, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -85,8 +85,8 @@ class NodeResourcesFit(Plugin):
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         asked = state.read(STATE_KEY, Asked)
-        if len(nodes) == 1:
-            return self._one_verdict(_insufficient(asked, nodes.infos()[0]))
+        if len(nodes) <= FEW_NODES:
+            return self._few_verdicts(asked, nodes.infos())
         table, index = nodes.table, nodes.index
         too_many = table.pod_count[index] >= table.allowed_pod_count[index]
         rejected = too_many
@@ -155,6 +155,16 @@ class NodeResourcesFit(Plugin):
             return Asked(resources, frozenset())
         provided = provided_by_devices(self.handle.state.objects)
         return Asked(resources, frozenset(name for name, _ in resources if name in provided))
+
+    def _few_verdicts(self, asked: Asked, infos: Sequence[NodeInfo]) -> Verdicts | None:
+        why: list[int] = []
+        statuses: list[Status | None] = [None]
+        for info in infos:
+            one = self._one_verdict(_insufficient(asked, info))
+            why.append(0 if one is None else len(statuses))
+            if one is not None:
+                statuses.append(one.statuses[1])
+        return Verdicts(np.array(why, dtype=np.int32), statuses) if len(statuses) > 1 else None
 
     def _one_verdict(self, lacks: list[Insufficient]) -> Verdicts | None:
         if not lacks:

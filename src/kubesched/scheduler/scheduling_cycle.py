@@ -70,13 +70,13 @@ class SchedulingCycle:
             return Failure(Status.unresolvable(NO_NODES_MESSAGE), None, CLEAR)
         state, evaluation = runtime.begin(pod_info)
         fits = runtime.find_fits(state, evaluation)
-        if len(fits.rows) and runtime.handle.extenders:
+        if fits.count and runtime.handle.extenders:
             fits = await self._ask_extenders(pod_info.pod, runtime.handle.extenders, fits)
-        if not len(fits.rows):
+        if not fits.count:
             return await self._post_filter(runtime, state, FitError(pod_info.pod, node_count, fits.diagnosis))
-        row = await self._pick(state, runtime, fits) if len(fits.rows) > 1 else int(fits.rows[0])
+        row = await self._pick(state, runtime, fits) if fits.count > 1 else int(fits.rows[0])
         node_name = self._cluster.nodes.infos[row].name
-        return Decision(node_name, state, fits.evaluated_count, len(fits.rows), started_s)
+        return Decision(node_name, state, fits.evaluated_count, fits.count, started_s)
 
     async def _post_filter(self, runtime: Runtime, state: CycleState, fit_error: FitError) -> Failure:
         if not runtime.plugins.post_filter:
@@ -84,7 +84,7 @@ class SchedulingCycle:
         result, status = await runtime.post_filter(state, fit_error.diagnosis)
         fit_error.diagnosis.post_filter_message = status.message
         if status.is_error:
-            log.error(
+            log.debug(
                 "PostFilter failed pod=%s/%s plugin=%s error=%s",
                 fit_error.pod.metadata.namespace,
                 fit_error.pod.metadata.name,
@@ -95,10 +95,13 @@ class SchedulingCycle:
 
     async def _pick(self, state: CycleState, runtime: Runtime, fits: Fits) -> int:
         """One of the best rows, by chance."""
-        totals = runtime.totals(state, fits)
-        if runtime.handle.extenders:
-            totals = totals + await self._extender_scores(state.pod_info.pod, runtime.handle.extenders, fits)
-        best = best_rows(fits.rows, totals)
+        extenders = runtime.handle.extenders
+        if extenders:
+            totals = runtime.totals(state, fits)
+            totals = totals + await self._extender_scores(state.pod_info.pod, extenders, fits)
+            best = best_rows(fits.rows, totals)
+        else:
+            best = runtime.best(state, fits)
         return int(best[self._chance.randrange(len(best))])
 
     def _reserve_and_permit(self, pod_info: PodInfo, runtime: Runtime, decision: Decision) -> Decision | Failure:

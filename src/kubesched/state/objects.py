@@ -43,7 +43,11 @@ class ObjectIndex:
                 yield obj
 
     def version(self, *kinds: str) -> int:
-        return sum(self._versions.get(kind, 0) for kind in kinds)
+        versions = self._versions
+        total = 0
+        for kind in kinds:
+            total += versions.get(kind, 0)
+        return total
 
     def keys(self, kind: str) -> Iterable[ObjectKey]:
         return self._kinds.get(kind, {}).keys()

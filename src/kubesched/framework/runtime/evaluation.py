@@ -172,6 +172,12 @@ class Evaluation:
         changes = self._changes_since_refresh()
         return changes is None or bool(table & changes.aspects)
 
+    def without(self, filters: Sequence[Plugin]) -> list[Plugin]:
+        """Those of a profile's filters that are not part of this evaluation."""
+        if len(filters) == len(self.filters):
+            return []
+        return [plugin for plugin in filters if plugin not in self.filters]
+
     def pre_filter_stands(self) -> bool:
         """Whether no PreFilter plugin that was asked need be asked again."""
         return not any(map(self.wants_pre_filter, self._table_filters))

@@ -63,19 +63,41 @@ class PreFilterOutcome:
         return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.narrowed_by))}]")
 
 
-@dataclass(slots=True)
 class Fits:
-    """The rows that fit, ascending, and why the rest do not."""
+    """The rows that fit, ascending, and why the rest do not.
 
-    rows: NDArray[np.intp]
-    diagnosis: Diagnosis
-    #: Set when `rows` are exactly those that `evaluation` says, so that its totals stand.
-    evaluation: Evaluation | None = None
-    evaluated_count: int = 0
-    #: Fills the diagnosis with the status of each rejected node; done already when no row fits.
-    complete: Callable[[], None] = lambda: None
-    #: Set when `rows` is the nominated node alone: what fits besides, should that one be refused after all.
-    otherwise: Callable[[], Fits] | None = None
+    `evaluation` is set when the rows are exactly those that it says, so that its totals stand; they are then only
+    listed for who asks. `complete` fills the diagnosis with the status of each rejected node; that is done already when
+    no row fits. `otherwise` is set when the nominated node alone was looked at: what fits besides, should that one be
+    refused after all.
+    """
+
+    __slots__ = ("_rows", "complete", "count", "diagnosis", "evaluated_count", "evaluation", "otherwise")
+
+    def __init__(
+        self,
+        rows: NDArray[np.intp] | None,
+        diagnosis: Diagnosis,
+        evaluation: Evaluation | None = None,
+        evaluated_count: int = 0,
+        complete: Callable[[], None] = lambda: None,
+        otherwise: Callable[[], Fits] | None = None,
+    ) -> None:
+        self._rows = rows
+        self.diagnosis = diagnosis
+        self.evaluation = evaluation
+        self.evaluated_count = evaluated_count
+        self.complete = complete
+        self.otherwise = otherwise
+        #: How many rows fit.
+        self.count = _fitting_count(rows, evaluation, evaluated_count)
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        if self._rows is None:
+            assert self.evaluation is not None
+            self._rows = np.flatnonzero(self.evaluation.fits[: self.evaluated_count])
+        return self._rows
 
 
 class Filtering:
@@ -194,7 +216,7 @@ class Filtering:
     ) -> Fits:
         table = self._cluster.nodes
         sieve = _Sieve(evaluation, table.row_count)
-        not_kept = [plugin for plugin in self._filters if plugin not in evaluation.filters]
+        not_kept = evaluation.without(self._filters)
         if outcome.node_names is None:
             evaluation.refresh()
             self._kept.keep(evaluation)
@@ -221,10 +243,13 @@ class Filtering:
             for status, _ in diagnosis.node_statuses.counts(table.row_count):
                 diagnosis.note(status)
 
-        if not len(sieve.rows):
+        if sieve.narrowed:
+            fits = Fits(sieve.rows, diagnosis, None, table.row_count, complete)
+        else:
+            fits = Fits(None, diagnosis, evaluation, table.row_count, complete)
+        if not fits.count:
             complete()
-        kept = None if sieve.narrowed else evaluation
-        return Fits(sieve.rows, diagnosis, kept, table.row_count, complete)
+        return fits
 
     def evaluate(self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL) -> Verdicts:
         """Fresh answers of all Filter plugins for a set of nodes, of this table or a hypothetical one.
@@ -324,7 +349,7 @@ class Filtering:
         plugins = [p for p in self._filters if not hasattr(p, "filter_rows") and p.name not in state.skip_filter]
         table = self._cluster.nodes
         wanted = nodes_to_find(table.row_count, self._percentage) if plugins or self._percentage else table.row_count
-        if not plugins and len(sieve.rows) <= wanted:
+        if not plugins and (wanted >= table.row_count or len(sieve.rows) <= wanted):
             return
         order = self._cluster.nodes_in_turn()
         survives = np.zeros(table.row_count, dtype=np.bool_)
@@ -454,23 +479,28 @@ class Filtering:
 class _Sieve:
     """The rows still in the race, and which status took each of the others out."""
 
-    __slots__ = ("_evaluation", "_kept", "_late", "_row_count", "narrowed", "rows")
+    __slots__ = ("_evaluation", "_kept", "_late", "_row_count", "_rows", "narrowed")
 
     def __init__(self, evaluation: Evaluation, row_count: int) -> None:
         self._evaluation = evaluation
         self._row_count = row_count
         self._kept = False
         self._late: NDArray[np.int32] | None = None
-        self.rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._rows: NDArray[np.intp] | None = None
         #: True once `rows` is no longer what the evaluation alone would say.
         self.narrowed = False
 
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        if self._rows is None:
+            self._rows = np.flatnonzero(self._evaluation.fits[: self._row_count])
+        return self._rows
+
     def pass_kept(self) -> None:
         self._kept = True
-        self.rows = np.flatnonzero(self._evaluation.fits[: self._row_count])
 
     def pass_rows(self, rows: NDArray[np.intp]) -> None:
-        self.rows = rows
+        self._rows = rows
         self.narrowed = True
 
     def reject(self, said: Verdicts, plugin: Plugin) -> None:
@@ -495,7 +525,7 @@ class _Sieve:
 
     def narrow(self, rows: NDArray[np.intp]) -> None:
         self.narrowed |= len(rows) != len(self.rows)
-        self.rows = rows
+        self._rows = rows
 
     def rejected_behind(self, ahead: Collection[str]) -> NDArray[np.intp]:
         """The rows that kept filters reject, but none of those named `ahead`, and nothing that came later either."""
@@ -518,6 +548,13 @@ class _Sieve:
         if self._late is None:
             self._late = np.zeros(self._row_count, dtype=np.int32)
         return self._late
+
+
+def _fitting_count(rows: NDArray[np.intp] | None, evaluation: Evaluation | None, row_count: int) -> int:
+    if rows is not None:
+        return len(rows)
+    assert evaluation is not None
+    return int(np.count_nonzero(evaluation.fits[:row_count]))
 
 
 def nodes_to_find(node_count: int, percentage: int) -> int:

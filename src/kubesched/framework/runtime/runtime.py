@@ -19,6 +19,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kubesched.api.core import Pod
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
@@ -159,6 +162,14 @@ class Runtime:
         """PreScore, Score, normalise, weigh; raises PluginFailure."""
         try:
             return self.scoring.totals(state, fits)
+        except KubeschedError:
+            self.kept.drop(state.pod_info)
+            raise
+
+    def best(self, state: CycleState, fits: Fits) -> NDArray[np.intp]:
+        """The rows with the highest total; raises PluginFailure."""
+        try:
+            return self.scoring.best(state, fits)
         except KubeschedError:
             self.kept.drop(state.pod_info)
             raise

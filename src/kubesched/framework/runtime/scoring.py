@@ -7,8 +7,9 @@ exactly these rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.runtime.evaluation import normalized_scores, raw_scores, run_pre_score
+from kubesched.framework.runtime.evaluation import Evaluation, normalized_scores, raw_scores, run_pre_score
 from kubesched.framework.runtime.filtering import Fits
 from kubesched.framework.runtime.metering import SUCCESS, Meter
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Ints
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -43,23 +46,42 @@ class Scoring:
     ) -> None:
         self._pre_scorers = list(pre_scorers)
         self._scorers = list(scorers)
+        names = {plugin.name for plugin, _ in scorers}
+        self._pre_score_only = [plugin for plugin in pre_scorers if plugin.name not in names]
         self._cluster = state
         self._meter = meter
 
     def totals(self, state: CycleState, fits: Fits) -> Ints:
         """The weighted sums for `fits.rows`, in that order. Every plugin's PreScore runs for them."""
+        return self._metered(self._totals, state, fits)
+
+    def best(self, state: CycleState, fits: Fits) -> NDArray[np.intp]:
+        """The rows that share the highest sum."""
+        return self._metered(self._best, state, fits)
+
+    def _best(self, state: CycleState, fits: Fits) -> NDArray[np.intp]:
+        evaluation = fits.evaluation
+        if evaluation is None or not self._keeps_all(evaluation):
+            return best_rows(fits.rows, self._totals(state, fits))
+        evaluation.refresh_scores()
+        state.absorb(evaluation.state)
+        # Rows that do not fit have -1 here.
+        total = evaluation.total[: fits.evaluated_count]
+        return np.flatnonzero(total == total.max())
+
+    def _metered(self, score: Callable[[CycleState, Fits], T], state: CycleState, fits: Fits) -> T:
         meter = self._meter
         meter.pre_score_s = 0.0
         started_s = meter.now()
         try:
-            total = self._totals(state, fits)
+            answer = score(state, fits)
         except KubeschedError as error:
             meter.failed("Score", started_s, error)
             raise
         # PreScore runs in between scores, where something changed; its share is told apart.
         meter.took("PreScore", SUCCESS, meter.pre_score_s)
         meter.took("Score", SUCCESS, meter.now() - started_s - meter.pre_score_s)
-        return total
+        return answer
 
     def _totals(self, state: CycleState, fits: Fits) -> Ints:
         evaluation = fits.evaluation
@@ -71,10 +93,15 @@ class Scoring:
         evaluation.refresh_scores()
         state.absorb(evaluation.state)
         total = evaluation.total[fits.rows]
+        if self._keeps_all(evaluation):
+            return total
         kept = {score.plugin.name for score in evaluation.scores}
         for part in self._ask(state, fits.rows, kept):
             total += part.normalized * part.weight
         return total
+
+    def _keeps_all(self, evaluation: Evaluation) -> bool:
+        return len(evaluation.scores) == len(self._scorers) and not self._pre_score_only
 
     def by_plugin(self, state: CycleState, rows: NDArray[np.intp]) -> list[PluginScores]:
         """What each plugin that did not skip says about these rows, from scratch."""
