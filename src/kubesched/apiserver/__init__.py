@@ -8,6 +8,7 @@ What it does is held against recordings of a real server (tests/recordings). `Se
 
 from kubesched.apiserver.admission import Profile
 from kubesched.apiserver.authentication import ADMIN, Account, Rule
+from kubesched.apiserver.controllers import CONTROLLERS, DEMO_PROVISIONER, chosen
 from kubesched.apiserver.kubeconfig import kubeconfig, write_kubeconfig
 from kubesched.apiserver.messages import Answer, DropConnection, Request, Stream
 from kubesched.apiserver.serve import ServeOptions, serve
@@ -15,6 +16,8 @@ from kubesched.apiserver.server import Server
 
 __all__ = [
     "ADMIN",
+    "CONTROLLERS",
+    "DEMO_PROVISIONER",
     "Account",
     "Answer",
     "DropConnection",
@@ -24,6 +27,7 @@ __all__ = [
     "ServeOptions",
     "Server",
     "Stream",
+    "chosen",
     "kubeconfig",
     "serve",
     "write_kubeconfig",

@@ -83,6 +83,8 @@ class Api:
         self.accounts: Accounts = {}
         self.anonymous = anonymous
         self.watches: set[Watch] = set()
+        #: The certificate that clients trust, for the pods to read; "" without TLS.
+        self.ca_pem = ""
 
     async def handle(self, request: Request) -> Reply:
         """The reply to one request. Only DropConnection and cancellation get out."""

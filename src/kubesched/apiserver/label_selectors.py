@@ -20,6 +20,13 @@ def selector_test(selector: Any) -> Callable[[Mapping[str, str]], bool]:
     return test
 
 
+def as_label_selector(selector: Any) -> Any:
+    """A selector of plain labels, as ReplicationControllers have, in the shape of the others."""
+    if selector and "matchLabels" not in selector and "matchExpressions" not in selector:
+        return {"matchLabels": selector}
+    return selector
+
+
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key, values = expression["key"], expression.get("values") or ()
     match expression["operator"]:

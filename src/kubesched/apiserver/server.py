@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +23,7 @@ from kubesched.apiserver.admission import Profile
 from kubesched.apiserver.api import Api
 from kubesched.apiserver.authentication import ADMIN, Accounts
 from kubesched.apiserver.bootstrap import bootstrap
+from kubesched.apiserver.controllers import Controllers
 from kubesched.apiserver.messages import (
     JSON,
     Answer,
@@ -54,8 +55,8 @@ class Server:
     administrator, `accounts` are others by their token; with neither, everybody is the administrator.
 
     `node_simulator` marks bound pods Running and ends deleted ones; `namespace_cleaner` empties namespaces that are
-    deleted. `history` bounds how many changes of each kind are
-    kept for watches and pages. `chance` seeds uids and generated names.
+    deleted; `controllers` names those of `controllers.CONTROLLERS` that run. `history` bounds how many changes of each
+    kind are kept for watches and pages. `chance` seeds uids and generated names.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Server:
         chance: Chance | None = None,
         node_simulator: bool = True,
         namespace_cleaner: bool = True,
+        controllers: Collection[str] = (),
         certificate: ServerCertificate | None = None,
         token: str | None = None,
         accounts: Accounts | None = None,
@@ -84,11 +86,14 @@ class Server:
         self.token = token
         self.ca_pem = certificate.ca_pem if certificate else None
         self._tls = server_context(certificate) if certificate else None
-        self._players: list[NodeSimulator | NamespaceCleaner] = []
+        if certificate:
+            self.api.ca_pem = certificate.ca_pem.decode()
+        #: What plays the rest of a cluster in this process.
+        self.players: list[NodeSimulator | NamespaceCleaner | Controllers] = [Controllers(self.api, controllers)]
         if node_simulator:
-            self._players.append(NodeSimulator(self.api))
+            self.players.append(NodeSimulator(self.api))
         if namespace_cleaner:
-            self._players.append(NamespaceCleaner(self.api))
+            self.players.append(NamespaceCleaner(self.api))
         self._runner: web.ServerRunner | None = None
         bootstrap(self.api)
 
@@ -123,12 +128,12 @@ class Server:
         assert site._server is not None
         self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self._runner = runner
-        for player in self._players:
+        for player in self.players:
             player.start()
         log.info("API server serves url=%s", self.url)
 
     async def stop(self) -> None:
-        for player in self._players:
+        for player in self.players:
             player.stop()
         self.cut_watches()
         if self._runner is not None:

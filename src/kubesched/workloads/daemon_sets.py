@@ -38,7 +38,7 @@ def missing_daemon_pods(workload: Mapping[str, Any], pods: Iterable[Doc], nodes:
     """The pods that the set would start on those of `nodes` that have none of its pods yet."""
     if not has_template(workload):
         return []
-    served = {node_name for pod in owned_by(workload, pods) if is_active(pod) and (node_name := _node_of(pod))}
+    served = {node_name for pod in owned_by(workload, pods) if is_active(pod) and (node_name := daemon_node_of(pod))}
     revision = template_hash(workload["spec"]["template"])
     made = []
     for node in nodes:
@@ -57,7 +57,7 @@ def missing_daemon_pods(workload: Mapping[str, Any], pods: Iterable[Doc], nodes:
     return made
 
 
-def _node_of(pod: Mapping[str, Any]) -> str:
+def daemon_node_of(pod: Mapping[str, Any]) -> str:
     """The node a daemon pod is on or meant for, "" when it does not say."""
     spec = pod["spec"]
     if spec.get("nodeName"):
