@@ -1,0 +1,314 @@
+"""The whole scheduler process over HTTP: `python -m benchmarks.e2e [WORKLOAD ...]`.
+
+    server process ◄──── objects, lease ──── this process
+          ▲   └────────── watch of pods ────────► pods/s
+          └── scheduler process (CPU and memory from /proc)
+
+The scheduler first watches and stands by, while the backlog is created; then it gets the lease and drains it. Its CPU
+a pod counts everything from before the backlog (so the decoding of the pods, too) until the last event and status has
+arrived, at the most 5 s after the last bind. Pods a second count from the first bind to the last.
+
+Without `--kubeconfig` the embedded API server runs in a process of its own; with it, any cluster will do that has
+nobody else in it, and is left as it becomes. `--scheduler` measures another program with kube-scheduler's flags.
+`--beside` runs another checkout of kubesched alternately with this one, A B A B, for `benchmarks.compare`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from benchmarks import workload as workloads
+from benchmarks.driver import LEASE, Driver
+from benchmarks.processes import Process, machine
+from benchmarks.workload import Operation, Workload
+from kubesched.client import kubeconfig
+from kubesched.client.rest import ApiClient, connect
+from kubesched.clock import RealClock
+
+_QPS: Final = 5_000
+_DELIVERY_S: Final = 5.0
+_BARRIER_S: Final = 600.0
+_SEED: Final = 1
+_COLUMNS: Final = (
+    ("cpu_ms_per_pod", "CPU ms/pod", ".3f"),
+    ("pods_per_s", "pods/s", ".0f"),
+    ("peak_mb", "peak MB", ".0f"),
+    ("start_cpu_s", "start CPU s", ".2f"),
+    ("server_cpu_ms_per_pod", "server ms/pod", ".3f"),
+    ("delivered_after_s", "delivered s", ".1f"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is measured, and against what."""
+
+    scheduler: tuple[str, ...]
+    kubeconfig: str = ""
+    source: str = ""  # another checkout's `src`, to take kubesched from
+    profile: Path | None = None  # where cProfile's figures go
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PYTHONPATH": self.source} if self.source else {}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="*", help="names, or names/variants; none: a short tour")
+    parser.add_argument("--list", action="store_true", help="tell the workloads and end")
+    parser.add_argument("--kubeconfig", default="", help="a cluster to use; else one is embedded")
+    parser.add_argument("--scheduler", default="", metavar="COMMAND", help="another scheduler with the same flags")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=N", help="a parameter of the workload")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="results as JSON")
+    parser.add_argument("--beside", default="", metavar="SRC", help="another checkout's src, measured alternately")
+    parser.add_argument("--out-beside", type=Path, metavar="FILE", help="its results")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="run under cProfile, and keep its figures")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(workloads.names()))
+        return
+    command = tuple(shlex.split(args.scheduler)) or (sys.executable, "-m", "kubesched", "run")
+    ours = Target(command, args.kubeconfig, profile=args.profile)
+    targets = [ours, *([Target(command, args.kubeconfig, args.beside)] if args.beside else [])]
+    overrides = {name: int(number) for name, _, number in (each.partition("=") for each in args.set)}
+    rows: list[list[dict[str, Any]]] = [[] for _ in targets]
+    print(f"{'workload':<38}" + "".join(f"{title:>14}" for _, title, _ in _COLUMNS), flush=True)
+    for name in args.workload or ["basic/5000Nodes"]:
+        wanted = workloads.load(name, overrides)
+        for _ in range(args.repeat):
+            for number, target in enumerate(targets):
+                row = asyncio.run(measure(wanted, target))
+                rows[number].append(row)
+                _print_row(row, "B " if number else "A " if len(targets) > 1 else "")
+    for path, target_rows in zip((args.out, args.out_beside), rows, strict=False):
+        if path is not None:
+            path.write_text(json.dumps({"machine": machine(), "seed": _SEED, "runs": target_rows}, indent=1) + "\n")
+
+
+def _print_row(row: dict[str, Any], prefix: str) -> None:
+    cells = (format(row[key], spec) if row.get(key) is not None else "-" for key, _, spec in _COLUMNS)
+    print(f"{prefix + row['workload']:<38}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
+
+
+async def measure(wanted: Workload, target: Target) -> dict[str, Any]:
+    """One run. RuntimeError when a process ends early or pods are left without a node."""
+    with tempfile.TemporaryDirectory(prefix="kubesched-bench-") as folder:
+        if target.kubeconfig:
+            return await _measure_on(target.kubeconfig, None, wanted, target, Path(folder))
+        config = Path(folder, "kubeconfig")
+        command = (
+            sys.executable, "-m", "kubesched", "apiserver", "--port", "0", "--no-node-simulator",
+            "--kubeconfig-out", str(config),
+        )  # fmt: skip
+        with Process(command, Path(folder, "server.log")) as server:
+            while not config.exists() or not config.stat().st_size:
+                server.check()
+                await asyncio.sleep(0.05)
+            return await _measure_on(str(config), server, wanted, target, Path(folder))
+
+
+async def _measure_on(
+    config: str, server: Process | None, wanted: Workload, target: Target, folder: Path
+) -> dict[str, Any]:
+    client = connect(kubeconfig.load(config), RealClock(), qps=0, pool_size=64, timeout_s=120.0)
+    run = Run(Driver(client), server, target, config, folder)
+    try:
+        await run.carry_out(wanted.operations)
+        return {"workload": wanted.name, "parameters": wanted.parameters, **run.result()}
+    finally:
+        await run.end()
+        await client.close()
+
+
+class Run:
+    """One workload being carried out."""
+
+    def __init__(self, driver: Driver, server: Process | None, target: Target, config: str, folder: Path) -> None:
+        self._driver = driver
+        self._server = server
+        self._target = target
+        self._config = config
+        self._folder = folder
+        self._scheduler: Process | None = None
+        self._created = 0
+        self._never_fit: set[bytes] = set()
+        self._churn: list[asyncio.Task[None]] = []
+        self._result: dict[str, Any] = {}
+        self._cpu_before = self._server_before = 0.0
+        self._events_before = 0
+
+    @property
+    def scheduler(self) -> Process:
+        assert self._scheduler is not None, "the workload does not start the scheduler first"
+        return self._scheduler
+
+    async def carry_out(self, operations: Sequence[Operation]) -> None:
+        await self._driver.watch_pods()
+        for operation in operations:
+            await getattr(self, f"_op_{operation.name}")(**operation.options)
+        await self._finish()
+
+    def result(self) -> dict[str, Any]:
+        return self._result
+
+    async def end(self) -> None:
+        for task in self._churn:
+            task.cancel()
+        await asyncio.gather(*self._churn, return_exceptions=True)
+        await self._driver.stop()
+        if self._scheduler is not None:
+            self._scheduler.stop()
+
+    # -- operations
+
+    async def _op_createNodes(self, count: int, template: dict[str, Any]) -> None:  # noqa: N802 - as in the files
+        await self._create(count, template)
+
+    async def _op_createAny(self, count: int, template: dict[str, Any]) -> None:  # noqa: N802
+        await self._create(count, template)
+
+    async def _op_createPods(  # noqa: N802
+        self, count: int, template: dict[str, Any], measure: bool = False, fits: bool = True, per_s: float = 0.0
+    ) -> None:
+        """`measure`: these are what is counted. `fits: false`: they stay without a node, and are told why."""
+        uids = await self._create(count, template, per_s=per_s)
+        if not fits:
+            self._never_fit.update(uids)
+        elif measure:
+            self._driver.measured.update(uids)
+
+    async def _op_startScheduler(self, standby: bool = True) -> None:  # noqa: N802
+        """It stands by until `lead`, or begins at once."""
+        settings = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": self._config, "qps": _QPS, "burst": _QPS},
+            "leaderElection": {
+                "leaderElect": standby, "resourceNamespace": LEASE[0], "resourceName": LEASE[1],
+                "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "1s",
+            },
+        }  # fmt: skip
+        path = Path(self._folder, "scheduler.yaml")
+        path.write_text(yaml.safe_dump(settings))
+        if standby:
+            await self._driver.hold_lease()
+        command = [*self._target.scheduler, "--config", str(path), "--secure-port", "0"]
+        if self._target.profile is not None:
+            command[1:1] = ["-m", "cProfile", "-o", str(self._target.profile)]
+        self._began_at = time.monotonic()
+        self._scheduler = Process(command, self._folder / "scheduler.log", environment=self._target.environment)
+        if standby:
+            self._scheduler.until_quiet()
+            self._result |= {"start_cpu_s": self.scheduler.cpu_s, "start_mb": self.scheduler.resident_mb}
+        await self._mark()
+
+    async def _op_lead(self) -> None:
+        """The backlog has been taken in by now."""
+        self.scheduler.until_quiet()
+        backlog_cpu_s = self.scheduler.cpu_s - self._cpu_before
+        self._server_before = self._server.cpu_s if self._server is not None else 0.0
+        self._result |= {"backlog_cpu_s": backlog_cpu_s}
+        await self._driver.release_lease()
+
+    async def _op_settle(self) -> None:
+        """What was created before the measured pods has been seen to; counting begins now."""
+        self.scheduler.until_quiet()
+        await self._mark()
+
+    async def _op_barrier(self) -> None:
+        if not await self._driver.until_bound(_BARRIER_S):
+            missing = self._driver.measured - self._driver.bound_at.keys()
+            log = self.scheduler.log.read_text(errors="replace")
+            raise RuntimeError(f"{len(missing)} of {len(self._driver.measured)} pods have no node; log:\n{log[-3000:]}")
+
+    async def _op_barrierRejected(self) -> None:  # noqa: N802
+        """All pods that fit nowhere were told so."""
+        if not await self._driver.until_rejected(self._never_fit, _BARRIER_S):
+            raise RuntimeError("some pods that fit nowhere were not told so")
+
+    async def _op_churn(  # noqa: C901
+        self, every_ms: int, template: dict[str, Any], mode: str = "recreate", count: int = 10
+    ) -> None:
+        """From now to the end. `recreate`: up to `count` at a time, the oldest goes first; `create`: they stay."""
+
+        async def work() -> None:
+            alive: list[dict[str, Any]] = []
+            while True:
+                document = workloads.stamp(template, self._created)
+                self._created += 1
+                await self._driver.create([document])
+                alive.append(document)
+                if mode == "recreate" and len(alive) > count:
+                    await self._driver.delete(alive.pop(0))
+                await asyncio.sleep(every_ms / 1000)
+
+        self._churn.append(asyncio.create_task(work(), name="churn"))
+
+    # -- measuring
+
+    async def _create(self, count: int, template: dict[str, Any], *, per_s: float = 0.0) -> list[bytes]:
+        options = {"count": count, "template": template}
+        uids = await self._driver.create(workloads.documents(options, 0), per_s=per_s)
+        return uids
+
+    async def _mark(self) -> None:
+        self._cpu_before = self.scheduler.cpu_s
+        self._server_before = self._server.cpu_s if self._server is not None else 0.0
+        self._events_before = await self._driver.event_count()
+
+    async def _finish(self) -> None:
+        """Wait until events and statuses are there, as far as they come in time, and draw up the bill."""
+        for task in self._churn:
+            task.cancel()
+        measured = [self._driver.bound_at[uid] for uid in self._driver.measured]
+        first, last = min(measured), max(measured)
+        wanted = self._events_before + len(measured)
+        arrived = 0
+        while (now := time.monotonic()) < last + _DELIVERY_S:
+            arrived = await self._driver.event_count()
+            if arrived >= wanted:
+                break
+            await asyncio.sleep(0.2)
+        scheduler = self.scheduler
+        count = len(measured)
+        cpu_s = scheduler.cpu_s - self._cpu_before
+        per_pod = 1000.0 / count
+        self._result |= {
+            "pods": count,
+            "cpu_ms_per_pod": cpu_s * per_pod,
+            "total_cpu_s": scheduler.cpu_s,
+            "pods_per_s": (count - 1) / (last - first) if last > first else None,
+            "first_bind_after_s": first - self._began_at,
+            "peak_mb": scheduler.peak_mb,
+            "server_cpu_ms_per_pod": (
+                (self._server.cpu_s - self._server_before) * per_pod if self._server is not None else None
+            ),
+            "events_missing": max(0, wanted - arrived),
+            "delivered_after_s": now - last if arrived >= wanted else None,
+        }
+
+
+def median(runs: Sequence[dict[str, Any]], key: str) -> float | None:
+    values = [run[key] for run in runs if run.get(key) is not None]
+    return statistics.median(values) if values else None
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    main()
