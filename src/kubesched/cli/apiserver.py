@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,22 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "apiserver",
         help="serve an in-memory Kubernetes API for tests and demos",
-        description="Serve an in-memory Kubernetes API over HTTP. Point kubectl or a scheduler at it; nothing is kept.",
+        description="Serve an in-memory Kubernetes API over HTTP, with kubelets and controllers beside it. Point kubectl "
+        "or a scheduler at it. Nothing is kept unless --save says where.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=8001, help="port to listen on, 0 for a free one (default: %(default)s)"
     )
     parser.add_argument("--load", action="append", default=[], type=Path, metavar="FILE|DIR", help="start with these")
+    parser.add_argument("--save", type=Path, metavar="FILE|DIR", help="write the cluster back here at the end")
+    parser.add_argument(
+        "--controllers",
+        default="*",
+        metavar="LIST",
+        help="controllers to run, comma separated, as kube-controller-manager takes them: '*' is all, '-name' all but "
+        "that one (default: %(default)s)",
+    )
     parser.add_argument("--no-node-simulator", action="store_true", help="leave bound pods Pending")
     parser.add_argument("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig for clients")
     parser.add_argument("--tls", action="store_true", help="serve HTTPS with a certificate made on the spot")
@@ -34,21 +45,31 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     from kubesched import logs
-    from kubesched.apiserver import ServeOptions, serve
+    from kubesched.apiserver import ServeOptions, chosen, serve
 
     logs.setup(args.logging_format, args.verbosity)
+    controllers = tuple(word.strip() for word in args.controllers.split(",") if word.strip())
+    try:
+        chosen(controllers)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     options = ServeOptions(
         host=args.host,
         port=args.port,
         load=tuple(args.load),
+        save=args.save,
+        controllers=controllers,
         node_simulator=not args.no_node_simulator,
         kubeconfig_out=args.kubeconfig_out,
         tls=args.tls,
         token=args.token,
     )
-    asyncio.run(serve(options, _announce))
+    asyncio.run(serve(options, partial(_announce, args.kubeconfig_out)))
     return 0
 
 
-def _announce(server: Server) -> None:
+def _announce(kubeconfig: Path | None, server: Server) -> None:
     print(f"serving {server.url}", flush=True)
+    if kubeconfig is not None:
+        print(f"kubectl --kubeconfig {kubeconfig} get nodes", flush=True)

@@ -12,9 +12,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from kubesched.cli import apiserver, explain, run
+from kubesched.cli import apiserver, config, explain, run
 
-_COMMANDS = (run, explain, apiserver)
+_COMMANDS = (run, explain, config, apiserver)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
