@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kubesched.apiserver.controllers import chosen
 from kubesched.apiserver.kubeconfig import write_kubeconfig
 from kubesched.apiserver.server import Server
 from kubesched.manifests import read_path
@@ -19,11 +20,14 @@ log = logging.getLogger("kubesched.apiserver")
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The options of the command. `load` names manifest files and folders; `tls` generates a certificate authority."""
+    """The options of the command. `load` names manifest files and folders, `save` what the cluster is written to at the
+    end; `controllers` is a list as of kube-controller-manager; `tls` generates a certificate authority."""
 
     host: str = "127.0.0.1"
     port: int = 8001
     load: tuple[Path, ...] = field(default=())
+    save: Path | None = None
+    controllers: tuple[str, ...] = ("*",)
     node_simulator: bool = True
     kubeconfig_out: Path | None = None
     tls: bool = False
@@ -36,11 +40,14 @@ async def serve(options: ServeOptions, started: Callable[[Server], None] | None 
     server = Server(
         options.port,
         host=options.host,
+        controllers=chosen(options.controllers),
         node_simulator=options.node_simulator,
         certificate=certificate,
         token=options.token,
     )
     for path in options.load:
+        if path == options.save and not path.exists():
+            continue  # the first run of a cluster that is kept there
         count = server.load(document.manifest for document in read_path(path))
         log.info("objects loaded path=%s count=%d", path, count)
     stop = asyncio.Event()
@@ -53,3 +60,6 @@ async def serve(options: ServeOptions, started: Callable[[Server], None] | None 
         if started is not None:
             started(server)
         await stop.wait()
+    if options.save is not None:
+        count = server.save(options.save)
+        log.info("objects saved path=%s count=%d", options.save, count)

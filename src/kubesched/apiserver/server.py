@@ -13,12 +13,13 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from aiohttp import hdrs, web
 
-from kubesched.apiserver import loading
+from kubesched.apiserver import loading, saving
 from kubesched.apiserver.admission import Profile
 from kubesched.apiserver.api import Api
 from kubesched.apiserver.authentication import ADMIN, Accounts
@@ -96,6 +97,7 @@ class Server:
             self.players.append(NamespaceCleaner(self.api))
         self._runner: web.ServerRunner | None = None
         bootstrap(self.api)
+        self._first = saving.present(self)
 
     @property
     def url(self) -> str:
@@ -143,6 +145,10 @@ class Server:
     def load(self, documents: Iterable[Json]) -> int:
         """Takes objects in as they are in a manifest or a dump, status included; how many there were."""
         return loading.load(self.api, documents)
+
+    def save(self, path: Path) -> int:
+        """Writes what was made since the server came up as manifests, to a file or a folder; how many objects."""
+        return saving.save(self.store, path, first=self._first)
 
     def compact(self, revision: int | None = None) -> None:
         """Forgets history up to `revision` (all of it): watches and pages from before get 410."""

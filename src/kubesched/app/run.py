@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kubesched import manifests
 from kubesched.api.errors import KubeschedError
-from kubesched.apiserver import Server, write_kubeconfig
+from kubesched.apiserver import CONTROLLERS, Server, write_kubeconfig
 from kubesched.app.dumps import dump_and_compare
 from kubesched.app.flags import Flags
 from kubesched.app.live import LeaseLostError, LiveOptions, LiveScheduler
@@ -69,7 +69,7 @@ async def run(options: RunOptions) -> int:
         if options.master:
             connection = replace(connection, cluster=replace(connection.cluster, server=options.master.rstrip("/")))
         return await _run_live(connection, options, stop, None)
-    server = Server(port=options.port, node_simulator=options.node_simulator)
+    server = Server(port=options.port, node_simulator=options.node_simulator, controllers=tuple(CONTROLLERS))
     for path in options.load:
         count = server.load(document.manifest for document in manifests.load(path))
         log.info("objects loaded path=%s count=%d", path, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "apiserver",
         help="serve an in-memory Kubernetes API for tests and demos",
-        description="Serve an in-memory Kubernetes API over HTTP, with kubelets and controllers beside it. Point kubectl "
-        "or a scheduler at it. Nothing is kept unless --save says where.",
+        description="Serve an in-memory Kubernetes API over HTTP, with kubelets and controllers beside it. Point "
+        "kubectl or a scheduler at it. Nothing is kept unless --save says where.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
@@ -41,7 +41,8 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, started: Callable[[Server], None] = lambda server: None) -> int:
+    """Serves until told to stop; `started` is called once clients can connect."""
     import asyncio
 
     from kubesched import logs
@@ -65,11 +66,12 @@ def run(args: argparse.Namespace) -> int:
         tls=args.tls,
         token=args.token,
     )
-    asyncio.run(serve(options, partial(_announce, args.kubeconfig_out)))
+
+    def announce(server: Server) -> None:
+        print(f"serving {server.url}", flush=True)
+        if args.kubeconfig_out is not None:
+            print(f"kubectl --kubeconfig {args.kubeconfig_out} get nodes", flush=True)
+        started(server)
+
+    asyncio.run(serve(options, announce))
     return 0
-
-
-def _announce(kubeconfig: Path | None, server: Server) -> None:
-    print(f"serving {server.url}", flush=True)
-    if kubeconfig is not None:
-        print(f"kubectl --kubeconfig {kubeconfig} get nodes", flush=True)

@@ -84,7 +84,7 @@ class Deployments(Controller):
             document = replica_set_of(deployment)
             document["metadata"]["annotations"] = {**_copied(deployment), REVISION: revision}
             document["spec"]["replicas"] = 0
-            document["spec"]["minReadySeconds"] = deployment["spec"].get("minReadySeconds", 0)
+            _take_min_ready(deployment, document)
             self._size_annotations(deployment, document)
             made = self.create(_SETS, document)
             self._condition_on_made(deployment, f'Created new replica set "{made["metadata"]["name"]}"')
@@ -99,7 +99,7 @@ class Deployments(Controller):
             annotations[REVISION] = revision
             if was is not None and was != revision:
                 annotations[_HISTORY] = ",".join(filter(None, (annotations.get(_HISTORY), was)))
-            document["spec"]["minReadySeconds"] = deployment["spec"].get("minReadySeconds", 0)
+            _take_min_ready(deployment, document)
             new = self._write(new, document)
         stored = self._stored(deployment)
         if stored is not None:
@@ -350,6 +350,12 @@ def _bounds(deployment: Json) -> tuple[int, int, int]:
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return wanted, surge, min(unavailable, wanted)
+
+
+def _take_min_ready(deployment: Json, replica_set: Json) -> None:
+    replica_set["spec"].pop("minReadySeconds", None)
+    if deployment["spec"].get("minReadySeconds"):
+        replica_set["spec"]["minReadySeconds"] = deployment["spec"]["minReadySeconds"]
 
 
 def _wanted_changed(deployment: Json, sets: list[ReplicaSet]) -> bool:

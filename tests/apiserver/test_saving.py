@@ -1,0 +1,91 @@
+"""A cluster written back as manifests, and made again from them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kubesched.apiserver import Server
+from kubesched.cli import apiserver as command
+from kubesched.manifests import read_path
+from tests.apiserver.lively import Json, Lively, workload
+
+APPS = "/apis/apps/v1/namespaces/default"
+
+
+def load(path: Path) -> Server:
+    server = Server(node_simulator=False)
+    server.load(document.manifest for document in read_path(path))
+    return server
+
+
+def bare(server: Server) -> dict[str, Json]:
+    """Every object without what a run adds."""
+    found = {}
+    for (_, plural), collection in server.store.collections.items():
+        if plural in ("events", "leases", "namespaces", "services", "priorityclasses"):
+            continue
+        for key, stored in collection.items.items():
+            document = stored.document()
+            del document["metadata"]["resourceVersion"]
+            found[f"{plural} {key}"] = document
+    return found
+
+
+@pytest.mark.parametrize("target", ["cluster.yaml", "cluster.json", "folder"])
+def test_round_trip(tmp_path: Path, target: str) -> None:
+    cluster = Lively()
+    cluster.ok("POST", f"{APPS}/deployments", workload("Deployment", "web", replicas=2))
+    cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+    cluster.run()
+    path = tmp_path / "kept" / target
+    count = cluster.server.save(path)
+    again = load(path)
+    assert count > 10
+    assert bare(again) == bare(cluster.server)
+    assert again.api.get("namespaces", "", "team") is not None
+    assert "managedFields" not in "".join(p.read_text() for p in [path] if p.is_file())
+
+
+def test_objects_that_are_gone_leave_the_folder(tmp_path: Path) -> None:
+    cluster = Lively(controllers=())
+    cluster.ok("POST", f"{APPS}/deployments", workload("Deployment", "web"))
+    cluster.server.save(tmp_path)
+    assert (tmp_path / "deployments.yaml").exists()
+    cluster.ok("DELETE", f"{APPS}/deployments/web")
+    cluster.server.save(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["nodes.yaml"]
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    return parser.parse_args(["apiserver", *arguments])
+
+
+def test_unknown_controllers_end_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run(parsed("--controllers", "*,-nope")) == 1
+    assert '"-nope" is not a known controller' in capsys.readouterr().err
+
+
+def test_command_keeps_its_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two runs of the command on one folder: what the first was told the second still knows, over TLS."""
+    kept, kubeconfig = tmp_path / "kept", tmp_path / "kubeconfig"
+    arguments = ("--port", "0", "--load", str(kept), "--save", str(kept), "--tls", "--kubeconfig-out", str(kubeconfig))
+    names: list[list[str]] = []
+
+    def stop_after(server: Server) -> None:
+        names.append([s.name for s in server.store.collections["", "nodes"].items.values()])
+        server.load([{"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"n{len(names)}"}}])
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+
+    for _ in range(2):
+        assert command.run(parsed(*arguments), stop_after) == 0
+    assert names == [[], ["n1"]]
+    assert "serving https://127.0.0.1:" in capsys.readouterr().out
+    assert "certificate-authority-data" in kubeconfig.read_text()
