@@ -1,9 +1,8 @@
-"""Leader election from the configuration: whose lease, as whom, and what it says to the operator."""
+"""Leader election from the configuration: whose lease, and as whom."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import uuid
 from typing import Final
@@ -16,11 +15,8 @@ from kubesched.clock import Chance, RealClock
 from kubesched.config import Configuration
 from kubesched.metrics import Metrics
 
-log = logging.getLogger("kubesched.app")
-
 #: How much longer than the lease itself a lost renewal goes unnoticed by the health check (kube-scheduler v1.36).
 WATCHDOG_S: Final = 20.0
-_DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 _POOL_SIZE: Final = 2
 
 
@@ -46,13 +42,6 @@ class Election:
         self.acquired, self.lost = self._leading.acquired, self._leading.lost
         self.check = self._leading.check
         metrics.leader(wanted.resource_name, leading=False)
-        names = {profile.scheduler_name for profile in config.profiles}
-        if (wanted.resource_namespace, wanted.resource_name) == _DEFAULT_LEASE and "default-scheduler" not in names:
-            log.warning(
-                "this scheduler is not the default one, but takes the default one's lease: beside a kube-scheduler "
-                "it will stand by for ever. Give leaderElection.resourceName a name of its own lease=%s/%s profiles=%s",
-                *_DEFAULT_LEASE, ",".join(sorted(names)),
-            )  # fmt: skip
 
     async def lead(self) -> bool:
         """Stands by until the lease is ours; False when the election has broken down instead."""

@@ -1,0 +1,418 @@
+"""Two schedulers over one API server, and the life of one: who leads, who takes over, how it starts and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import ssl
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from kubesched import config
+from kubesched.apiserver import Account, Answer, Server, write_kubeconfig
+from kubesched.apiserver.resources import RESOURCES, core
+from kubesched.app import dumps
+from kubesched.app.flags import Flags
+from kubesched.app.live import LiveOptions, LiveScheduler
+from kubesched.app.run import RunOptions, connection_to, run
+from kubesched.clock import RealClock
+from kubesched.plugins.registry import IN_TREE
+from tests.build import make_node, make_pod
+from tests.end_to_end.process import FAST, SchedulerProcess, _start
+
+MASTERS = ("system:masters", "system:authenticated")
+ELECTED = {
+    **FAST,
+    "leaderElection": {
+        "leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "300ms",
+        "resourceName": "kube-scheduler",
+    },
+}  # fmt: skip
+RETRY_S, JITTER = 0.3, 2.2
+
+
+class Binds:
+    """Who has bound what, by the token of the request."""
+
+    def __init__(self):
+        self.stored: Counter[str] = Counter()
+        self.by: list[str] = []
+        self.changed = asyncio.Event()
+
+    async def __call__(self, request, proceed):
+        if not request.path.endswith("/binding"):
+            return await proceed()
+        reply = await proceed()
+        assert isinstance(reply, Answer)
+        if reply.status == 201:
+            self.stored[request.path] += 1
+            self.by.append(request.headers["authorization"].removeprefix("Bearer "))
+            self.changed.set()
+        return reply
+
+    async def reach(self, count):
+        async with asyncio.timeout(30):
+            while len(self.by) < count:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@asynccontextmanager
+async def candidate(server, folder, name, settings=ELECTED, *arguments):
+    """A process with an identity of its own, known to be standing by or leading with its caches warm."""
+    folder = folder / name
+    folder.mkdir()
+    kubeconfig = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": server.url}}],
+        "users": [{"name": "x", "user": {"token": name}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    }  # fmt: skip
+    (folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    connection = {**settings["clientConnection"], "kubeconfig": str(folder / "kubeconfig")}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**settings, "clientConnection": connection}))
+    started = await _start(["--config", str(folder / "config.yaml"), "--secure-port=0", *arguments])
+    process = SchedulerProcess(started)
+    await asyncio.sleep(0)
+    try:
+        await process.wait_for("caches synced")
+        yield process
+    finally:
+        if process.is_running:
+            started.send_signal(signal.SIGCONT)
+            await process.kill()
+
+
+def send(process, number):
+    process._process.send_signal(number)
+
+
+def pods(prefix, count):
+    return [make_pod(f"{prefix}-{i}").cpu("100m").dict() for i in range(count)]
+
+
+@pytest.mark.timeout(120)
+async def test_a_standby_takes_over_from_a_leader_that_ends_dies_or_freezes(tmp_path: Path):
+    binds = Binds()
+    accounts = {name: Account(f"scheduler-{name}", MASTERS) for name in "abcd"}
+    async with Server(accounts=accounts, node_simulator=False) as server, AsyncExitStack() as running:
+        server.intercept(binds)
+        server.load([make_node(f"n{i}").capacity(cpu=32, memory="64Gi", pods=200).dict() for i in range(4)])
+
+        async def start(name):
+            return await running.enter_async_context(candidate(server, tmp_path, name))
+
+        a = await start("a")
+        await a.wait_for("became leader")
+        b = await start("b")
+        server.load(pods("first", 20))
+        await binds.reach(20)
+        assert set(binds.by) == {"a"}
+
+        # Asked to end: the lease is released, and the next one in within its retry period.
+        send(a, signal.SIGTERM)
+        await b.wait_for("became leader")
+        assert await a._process.wait() == 0
+        assert any("released the lease" in line for line in a.lines)
+        server.load(pods("second", 20))
+        await binds.reach(40)
+        assert set(binds.by[20:]) == {"b"}
+
+        # Killed in the middle of its work.
+        c = await start("c")
+        server.load(pods("third", 60))
+        await binds.reach(55)
+        await b.kill()
+        await c.wait_for("became leader")
+        await binds.reach(100)
+
+        # Frozen in the middle of its work, and thawed when another one leads.
+        d = await start("d")
+        server.load(pods("fourth", 60))
+        await binds.reach(115)
+        send(c, signal.SIGSTOP)
+        await d.wait_for("became leader")
+        await binds.reach(160)
+        server.load(pods("fifth", 20))
+        thawed_after = len(binds.by)
+        send(c, signal.SIGCONT)
+        assert await c._process.wait() == 1
+        await binds.reach(180)
+        assert set(binds.by[thawed_after:]) == {"d"}
+        assert any("lost the lease" in line for line in c.lines)
+        assert await d.terminate() == 0
+
+        assert set(binds.stored.values()) == {1}, "a pod was bound twice"
+        unbound = [
+            each.name for each in server.store.of(core("pods")).scan() if not each.document()["spec"]["nodeName"]
+        ]
+        assert unbound == []
+        lease = stored(server, "leases")[0]["spec"]
+        assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("", 3)
+        told = [event["message"] for event in stored(server, "events") if event.get("reason") == "LeaderElection"]
+        assert sum(message.endswith(" became leader") for message in told) == 4
+
+
+async def test_a_taken_port_ends_it_before_anything_is_asked(tmp_path):
+    asked = []
+    async with Server(node_simulator=False) as server:
+
+        async def note(request, proceed):
+            asked.append(request.path)
+            return await proceed()
+
+        server.intercept(note)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            write_kubeconfig(server, tmp_path / "kubeconfig")
+            arguments = [f"--kubeconfig={tmp_path / 'kubeconfig'}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
+            process = SchedulerProcess(await _start(arguments))
+            assert await process._process.wait() == 1
+            await process._reader
+        assert process.lines[-1] == f"kubesched: cannot listen on 127.0.0.1:{port}: Address already in use"
+        assert asked == []
+
+
+async def test_health_answers_before_the_caches_are_there(tmp_path):
+    let_through = asyncio.Event()
+    async with Server(node_simulator=False) as server:
+
+        async def withhold(request, proceed):
+            if request.path == "/api/v1/nodes":
+                await let_through.wait()
+            return await proceed()
+
+        server.intercept(withhold)
+        server.load([make_node("n1").capacity(cpu=4, pods=10).dict()])
+        async with in_process(server, tmp_path, serve=True) as scheduler:
+            await scheduler.said("serving address=")
+            assert await scheduler.ask("/healthz") == (200, "ok")
+            assert await scheduler.ask("/livez") == (200, "ok")
+            status, text = await scheduler.ask("/readyz")
+            assert status == 500 and "[-]sched-handler-sync failed: reason withheld" in text.splitlines()
+            let_through.set()
+            await scheduler.started.wait()
+            assert await scheduler.ask("/readyz") == (200, "ok")
+        assert scheduler.code == 0
+
+
+async def test_a_stop_lets_binds_in_flight_end_and_tells_of_them(tmp_path):
+    arrived, answer = asyncio.Semaphore(0), asyncio.Event()
+    async with Server(node_simulator=False) as server:
+
+        async def hold(request, proceed):
+            reply = await proceed()
+            if request.path.endswith("/binding"):
+                arrived.release()
+                await answer.wait()
+            return reply
+
+        server.intercept(hold)
+        server.load([make_node("n1").capacity(cpu=4, memory="8Gi", pods=10).dict(), *pods("p", 5)])
+        async with in_process(server, tmp_path) as scheduler:
+            for _ in range(5):
+                await arrived.acquire()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await scheduler.said("stopping")
+            server.load(pods("late", 3))
+            answer.set()
+        assert scheduler.code == 0
+        bound = {doc["metadata"]["name"] for doc in stored(server, "pods") if doc["spec"].get("nodeName")}
+        assert bound == {f"p-{i}" for i in range(5)}, "nothing new is begun"
+        told = {doc["involvedObject"]["name"] for doc in stored(server, "events") if doc["reason"] == "Scheduled"}
+        assert told == bound
+
+
+async def test_asked_by_a_signal_it_compares_its_cache_with_the_server(tmp_path):
+    async with Server(node_simulator=False) as server:
+        server.load([make_node("n1").capacity(cpu=4, memory="8Gi", pods=10).dict(), *pods("p", 3)])
+        async with in_process(server, tmp_path) as scheduler:
+            await scheduler.started.wait()
+            os.kill(os.getpid(), signal.SIGUSR2)
+            await scheduler.said("cache equals the API server")
+            dumped = "\n".join(scheduler.lines)
+            assert "dump of the queue active=" in dumped and "dump of a node node=n1" in dumped
+
+
+async def test_differences_are_named():
+    async with Server(node_simulator=False) as server:
+        server.load([make_node(f"n{i}").capacity(cpu=4, memory="8Gi", pods=10).dict() for i in range(2)])
+        server.load(pods("p", 2))
+        async with live(server) as scheduler:
+            await placed(scheduler, 2)
+            assert await dumps.compare(scheduler.client, scheduler.scheduler, Hurried()) == []
+            there = next(iter(scheduler.state.placements.values()))
+            lost, where = there.pod.key, there.node_name
+            scheduler.state.remove_pod(there.pod.uid)
+            assert await dumps.compare(scheduler.client, scheduler.scheduler, Hurried()) == [
+                f"pod {lost} is on {where}, the cache has it on no node"
+            ]
+
+
+async def test_caches_may_be_delayed_until_leading():
+    asked = []
+    async with Server(node_simulator=False) as server:
+        server.load([held_lease("somebody", seconds=3600)])
+
+        async def note(request, proceed):
+            asked.append(request.path)
+            return await proceed()
+
+        server.intercept(note)
+        settings = config.load({**ELECTED, "delayCacheUntilActive": True})
+        scheduler = LiveScheduler(connection_to(server), LiveOptions(settings, IN_TREE, seed=1))
+        starting = asyncio.create_task(scheduler.start())
+        async with asyncio.timeout(20):
+            while asked.count(LEASE_PATH) < 2:
+                await scheduler.clock.sleep(0.02)
+        assert set(asked) == {LEASE_PATH}
+        lease = server.store.of(resource("coordination.k8s.io", "leases")).get("kube-system", "kube-scheduler")
+        assert lease is not None
+        document = lease.document()
+        document["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        server.store.update(resource("coordination.k8s.io", "leases"), lease, document)
+        await starting
+        assert "/api/v1/pods" in asked
+        await scheduler.stop()
+
+
+async def test_a_standby_has_warm_caches_and_schedules_nothing():
+    async with Server(node_simulator=False) as server:
+        server.load([held_lease("somebody", seconds=3600), make_node("n1").capacity(cpu=4, pods=10).dict()])
+        async with live(server, ELECTED) as scheduler:
+            server.load([make_node("n2").capacity(cpu=4, pods=10).dict(), *pods("p", 3)])
+            async with asyncio.timeout(20):
+                while len(scheduler.scheduler.queue.active) < 3 or scheduler.state.nodes.row_count < 2:
+                    await scheduler.clock.sleep(0.02)
+            assert len(scheduler.scheduler.inbox) == 0
+            assert not any(doc["spec"].get("nodeName") for doc in stored(server, "pods"))
+            assert scheduler.metrics.value("leader_election_master_status", "kube-scheduler") == 0
+
+
+# -- what the tests are made of
+
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+
+
+class Hurried(RealClock):
+    """Does not wait between two looks."""
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(0)
+
+
+class InProcess(logging.Handler):
+    """`kubesched run` in this process: what it says, when it has started, how it has ended."""
+
+    def __init__(self, port, folder):
+        super().__init__()
+        self.port = port
+        self.folder = folder
+        self.lines: list[str] = []
+        self.started = asyncio.Event()
+        self.code: int | None = None
+        self._more = asyncio.Event()
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+        self._more.set()
+
+    async def said(self, text):
+        async with asyncio.timeout(20):
+            while not any(text in line for line in self.lines):
+                self._more.clear()
+                await self._more.wait()
+
+    async def ask(self, path):
+        context = ssl.create_default_context(cafile=self.folder / "certs" / "kube-scheduler.crt")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"https://127.0.0.1:{self.port}{path}", ssl=context) as answer,
+        ):
+            return answer.status, await answer.text()
+
+
+@asynccontextmanager
+async def in_process(server, folder, *, serve=False, settings=FAST):
+    """Stopped by SIGTERM at the end, if it has not been before."""
+    write_kubeconfig(server, folder / "kubeconfig")
+    port = 0
+    if serve:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+    flags = Flags(bind_address="127.0.0.1", secure_port=port, cert_dir=str(folder / "certs"))
+    scheduler = InProcess(port, folder)
+    logging.getLogger("kubesched").addHandler(scheduler)
+    before = logging.getLogger("kubesched").level
+    logging.getLogger("kubesched").setLevel(logging.INFO)
+    options = RunOptions(
+        live=LiveOptions(config.load(settings), IN_TREE, seed=1),
+        flags=flags,
+        kubeconfig=str(folder / "kubeconfig"),
+        on_started=lambda _live, _server: scheduler.started.set(),
+    )
+    running = asyncio.create_task(run(options))
+    try:
+        await scheduler.said("starting kubesched")
+        yield scheduler
+        if not any(line == "stopping" for line in scheduler.lines):
+            os.kill(os.getpid(), signal.SIGTERM)
+        scheduler.code = await asyncio.wait_for(running, 20)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        logging.getLogger("kubesched").removeHandler(scheduler)
+        logging.getLogger("kubesched").setLevel(before)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def live(server, settings=FAST):
+    scheduler = LiveScheduler(connection_to(server), LiveOptions(config.load(settings), IN_TREE, seed=1))
+    await scheduler.start()
+    running = asyncio.create_task(scheduler.run())
+    try:
+        yield scheduler
+    finally:
+        await scheduler.stop()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def placed(scheduler, count):
+    async with asyncio.timeout(20):
+        while sum(not each.assumed for each in scheduler.state.placements.values()) < count:
+            await scheduler.clock.sleep(0.02)
+
+
+def resource(group, plural):
+    return next(each for each in RESOURCES if (each.group, each.plural) == (group, plural))
+
+
+def stored(server, plural):
+    groups = {"pods": "", "events": "", "leases": "coordination.k8s.io"}
+    return [each.document() for each in server.store.of(resource(groups[plural], plural)).scan()]
+
+
+def held_lease(holder, *, seconds):
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "kube-scheduler", "namespace": "kube-system"},
+        "spec": {
+            "holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 0,
+            "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z",
+        },
+    }  # fmt: skip
