@@ -31,6 +31,7 @@ from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.runtime.scoring import best_rows
 from kubesched.metrics import Metrics
 from kubesched.plugins.registry import IN_TREE
+from kubesched.preemption import Preemption
 from kubesched.scheduler.outcome import Decision
 from kubesched.scheduler.profiles import build_profiles
 from kubesched.scheduler.scheduler import Scheduler
@@ -226,14 +227,14 @@ async def preemptions(seed: int) -> dict[str, Any]:
             pod = _pod(f"low-{number}-{slot}", 1000, 1024, {"app": "low"}, f"full-{number}")
             cluster.state.set_pod(pod)
     runtime = cluster._runtime(keep=True)
-    plugin: Any = next(plugin for plugin in runtime.plugins.post_filter if plugin.name == "DefaultPreemption")
+    preemption = Preemption(runtime.handle, "DefaultPreemption")
     spent = []
     for number in range(100):
         pod = _pod(f"high-{number}", 3000, 2048, {"app": "high"}, spec={"priority": 1000})
         started = time.process_time_ns()
         state, evaluation = runtime.begin(PodInfo(pod))
         fits = runtime.find_fits(state, evaluation)
-        found = plugin.find(state, fits.diagnosis)
+        found = preemption.find(state, fits.diagnosis)
         spent.append(time.process_time_ns() - started)
         assert found.candidates
     return {
