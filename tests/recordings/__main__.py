@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.recordings.replay import replay
+from tests.recordings.replay import live_scenarios, replay, replay_live
 from tests.recordings.scenario import known_differences, scenarios
 
 
@@ -23,11 +23,11 @@ def main(arguments: list[str]) -> int:
     verbose = "-v" in arguments
     wanted = [a for a in arguments if not a.startswith("-")]
     total = equal = 0
-    for name, scenario in scenarios().items():
-        chosen = any(name.startswith(w) for w in wanted) if wanted else name[0] != "b"
-        if not chosen:
-            continue
-        outcomes = asyncio.run(replay(scenario))
+    names = [n for n in scenarios() if (any(n.startswith(w) for w in wanted) if wanted else n[0] != "b")]
+    live = live_scenarios(scenarios())
+    lived = asyncio.run(replay_live(live)) if any(scenario.name in names for scenario in live) else {}
+    for name in names:
+        outcomes = lived[name] if name in lived else asyncio.run(replay(scenarios()[name]))
         reasons = known_differences().get(name, {})
         good = sum(outcome.equal for outcome in outcomes)
         total, equal = total + len(outcomes), equal + good

@@ -11,6 +11,7 @@ import asyncio
 import io
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +19,19 @@ import aiohttp
 import yaml
 from yarl import URL
 
-from kubesched.apiserver import Account, Profile, Rule, Server
+from kubesched.apiserver import DEFAULT_PROFILE, Account, Profile, Rule, Server
 from kubesched.clock import Chance, ManualClock
 from tests.recordings.compare import Comparison, Correspondence, Difference
+from tests.recordings.others import Others
 from tests.recordings.scenario import Exchange, Scenario
-from tests.recordings.setups import Setup, setup_of
+from tests.recordings.setups import LIVE_BOOT, Setup, live_setup, setup_of
 
 ANSWER_WAIT_S = 0.2
 OWNERSHIP = frozenset({"c03-create-defaults", "c09-update-status", "c10-patch-lists", "c14-apply"})
 _SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accept-encoding", "impersonate-user")
 _STEP_S = 0.5
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_TOKEN_VOLUME = "kube-api-access-"
 _COMPARED_HEADERS = ("content-type", "retry-after", "warning")
 
 
@@ -51,67 +55,117 @@ class _Answer:
 
 
 async def replay(scenario: Scenario) -> list[Outcome]:
-    return await _Replay(scenario).run()
+    """Replays one scenario that was recorded on a server of its own."""
+    setup = setup_of(scenario)
+    run = _Replay(scenario, setup, ManualClock(start=setup.boot), Profile(track_fields=scenario.name in OWNERSHIP))
+    run.clock.advance(setup.start - setup.boot)
+    async with run.server, aiohttp.ClientSession(auto_decompress=True) as session:
+        return await run.play(session)
+
+
+async def replay_live(scenarios: Iterable[Scenario]) -> dict[str, list[Outcome]]:
+    """Replays the scenarios that were recorded one after the other on the live cluster, in that order."""
+    scenarios = list(scenarios)
+    clock = ManualClock(start=LIVE_BOOT)
+    first = _Replay(scenarios[0], live_setup(scenarios[0], clock.now()), clock, DEFAULT_PROFILE)
+    others = Others.of(scenarios, first.server, first.known)
+    others.begin()
+    outcomes = {}
+    async with first.server, aiohttp.ClientSession(auto_decompress=True) as session:
+        for scenario in scenarios:
+            run = _Replay(scenario, live_setup(scenario, clock.now()), clock, DEFAULT_PROFILE, first, others)
+            clock.advance(max(run.setup.start - clock.now(), 0.0))
+            outcomes[scenario.name] = await run.play(session)
+    return outcomes
+
+
+def live_scenarios(scenarios: Mapping[str, Scenario]) -> list[Scenario]:
+    """d01, then the scenarios of kubectl, as they were recorded."""
+    live = [scenario for scenario in scenarios.values() if scenario.profile == "default"]
+    return sorted(live, key=lambda scenario: (scenario.name[0] != "d", scenario.name))
 
 
 class _Replay:
-    def __init__(self, scenario: Scenario) -> None:
+    """One scenario, on a server of its own or on that of the run before."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        setup: Setup,
+        clock: ManualClock,
+        profile: Profile,
+        earlier: _Replay | None = None,
+        others: Others | None = None,
+    ) -> None:
         self.scenario = scenario
-        self.setup: Setup = setup_of(scenario)
-        self.clock = ManualClock(start=self.setup.boot)
-        self.known = Correspondence(time_shift_s=0.0)
+        self.setup = setup
+        self.clock = clock
+        self.others = others
+        self.known = earlier.known if earlier is not None else Correspondence(time_shift_s=0.0)
         self.outcomes = [Outcome(exchange) for exchange in scenario.exchanges]
         self.t0_s = scenario.exchanges[0].t_ms / 1000
-
-    async def run(self) -> list[Outcome]:
-        tracked = self.scenario.name in OWNERSHIP
-        profile = Profile(taint_nodes=self.scenario.profile == "default", track_fields=tracked)
-        server = Server(
-            clock=self.clock,
-            chance=Chance(0),
-            node_simulator=False,
-            namespace_cleaner=False,
-            profile=profile,
-            **self._access(),
+        self.server = (
+            earlier.server
+            if earlier is not None
+            else Server(
+                clock=clock,
+                chance=Chance(0),
+                node_simulator=False,
+                namespace_cleaner=False,
+                profile=profile,
+                **self._access(),
+            )
         )
-        self.clock.advance(self.setup.start - self.setup.boot)
-        async with server, aiohttp.ClientSession(auto_decompress=True) as session:
-            watches: list[tuple[Outcome, asyncio.Task[_Answer]]] = []
-            for outcome in self.outcomes:
-                exchange = outcome.exchange
-                self.setup.before(exchange.index, server, self.known)
-                await self._advance_to(exchange.t_ms / 1000)
-                task = asyncio.create_task(self._send(session, server.url, exchange))
-                if exchange.is_watch and exchange.query.get("timeoutSeconds", "1") != "x":
-                    watches.append((outcome, task))
-                    await self._opened(server, len([t for _, t in watches if not t.done()]))
-                else:
-                    self._judge(outcome, await self._finished(task))
-            for at_s, act in self.setup.later:
-                await self._advance_to(at_s)
-                act(server)
+
+    async def play(self, session: aiohttp.ClientSession) -> list[Outcome]:
+        server = self.server
+        watches: list[tuple[Outcome, asyncio.Task[_Answer]]] = []
+        for outcome in self.outcomes:
+            exchange = outcome.exchange
+            await self._advance_to(exchange.t_ms / 1000)
+            self.setup.before(exchange.index, server, self.known)
+            if self.others is not None:
+                self.others.before(exchange, self.clock.now())
+            task = asyncio.create_task(self._send(session, server.url, exchange))
+            if exchange.is_watch and exchange.query.get("timeoutSeconds", "1") != "x":
+                watches.append((outcome, task))
+                await self._opened(server, len([t for _, t in watches if not t.done()]))
+            else:
+                self._judge(outcome, await self._finished(task))
+        for at_s, act in self.setup.later:
+            await self._advance_to(at_s)
+            act(server)
+        if self.others is not None:
+            await self._advance_to(self.others.last_at(self.clock.now()) - self.setup.start + self.t0_s)
+        else:
             await self._advance_to(self.clock.now() - self.setup.start + self.t0_s + 100)
-            server.cut_watches()
-            for outcome, task in watches:
-                self._judge(outcome, await task)
+        server.cut_watches()
+        for outcome, task in watches:
+            self._judge(outcome, await task)
         return self.outcomes
 
     def _access(self) -> dict[str, Any]:
         """The accounts of the recorded servers, in the scenarios about them; elsewhere everybody may do anything."""
-        if not self.scenario.name.startswith("c02"):
+        if not self.scenario.name.startswith(("c02", "a", "d")):
             return {}
         low = Account("lowpriv", uid="low")
         scheduler_rules = (Rule(("create",), ("pods/binding",)),)
         scheduler = Account("system:kube-scheduler", uid="sched", rules=scheduler_rules)
         admin = Account("admin", ("system:masters", "system:authenticated"), uid="admin")
         accounts = {"<token:admin>": admin, "<token:kube-scheduler>": scheduler, "<token:lowpriv>": low}
-        return {"accounts": accounts, "anonymous": self.scenario.name == "c02-auth"}
+        return {"accounts": accounts, "anonymous": self.scenario.name != "c02b-no-anonymous"}
 
     async def _advance_to(self, at_s: float) -> None:
         """Moves the clock in small steps, so that streams end between the events that surround their end."""
         target = self.setup.start + at_s - self.t0_s
         while self.clock.now() < target:
-            self.clock.advance(min(_STEP_S, target - self.clock.now()))
+            step_s = min(_STEP_S, target - self.clock.now())
+            at = self.others.next_at() if self.others is not None else None
+            if at is not None:
+                step_s = min(step_s, max(at - self.clock.now(), 0.0))
+            self.clock.advance(step_s)
+            if self.others is not None:
+                self.others.until(self.clock.now())
             await asyncio.sleep(0)
 
     async def _opened(self, server: Server, expected: int) -> None:
@@ -135,6 +189,8 @@ class _Replay:
         headers.setdefault("accept-encoding", "identity")
         if "if-none-match" in exchange.headers:
             sent = exchange.headers["if-none-match"]
+            if exchange.status == 304 and sent not in self.known.names:  # known from before the recording began
+                self.known.names[sent] = await self._tag_of(session, url + exchange.path, headers)
             headers["if-none-match"] = self.known.names.get(sent, sent)
         body = self.setup.bodies.get(exchange.index) or _body(self.known, exchange)
         if body is None:
@@ -154,6 +210,11 @@ class _Replay:
             text = (await response.read()).decode("utf-8", "replace")
             return _Answer(response.status, {n.lower(): v for n, v in response.headers.items()}, text)
 
+    @staticmethod
+    async def _tag_of(session: aiohttp.ClientSession, address: str, headers: dict[str, str]) -> str:
+        async with session.get(address, headers=headers) as response:
+            return response.headers.get("etag", "")
+
     def _judge(self, outcome: Outcome, answer: _Answer) -> None:
         exchange = outcome.exchange
         if "etag" in exchange.answer_headers and "etag" in answer.headers:
@@ -161,6 +222,8 @@ class _Replay:
         comparison = Comparison(self.known, ownership=self.scenario.name in OWNERSHIP)
         comparison.equal(exchange.status, answer.status, ("status code",))
         for name in _COMPARED_HEADERS:
+            if name == "content-type" and _json_will_do(exchange, answer):
+                continue
             comparison.equal(_header(exchange.answer_headers, name), _header(answer.headers, name), ("header", name))
         if exchange.stream is not None:
             compare_streams(comparison, exchange, _lines(answer.text))
@@ -187,6 +250,9 @@ class _Replay:
         if not (isinstance(recorded, dict) and isinstance(actual, dict)):
             return
         one, other = recorded.get("metadata") or {}, actual.get("metadata") or {}
+        for part, other_part in zip(_volumes(recorded), _volumes(actual), strict=False):
+            if part.startswith(_TOKEN_VOLUME) and other_part.startswith(_TOKEN_VOLUME):
+                self.known.names.setdefault(part, other_part)
         if one.get("generateName") and one.get("generateName") == other.get("generateName"):
             self.known.names.setdefault(one["name"], other["name"])
 
@@ -225,6 +291,17 @@ def _shape(events: list[Any]) -> list[str]:
         if not (plain and shape and shape[-1] == "bookmark"):
             shape.append(name)
     return shape
+
+
+def _volumes(document: Any) -> list[str]:
+    return [volume["name"] for volume in (document.get("spec") or {}).get("volumes") or () if "name" in volume]
+
+
+def _json_will_do(exchange: Exchange, answer: _Answer) -> bool:
+    """Whether the client takes JSON as well as the protobuf it got there, of which only the size was recorded."""
+    got = exchange.answer_headers.get("content-type", "")
+    taken = [part.strip() for part in exchange.headers.get("accept", "").split(",")]
+    return got == _PROTOBUF and "application/json" in taken and answer.headers.get("content-type") in taken
 
 
 def _lines(text: str) -> list[Any]:

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 _ITEM = re.compile(r"^(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)/([^/]+)(?:/([a-z]+))?$")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _BOOT = datetime.fromisoformat("2026-11-29T11:06:19Z").timestamp()
+LIVE_BOOT = datetime.fromisoformat("2026-11-29T11:13:19Z").timestamp()
 _BOOTSTRAPPED = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "kubernetes"})
 
 
@@ -73,6 +74,15 @@ def setup_of(scenario: Scenario) -> Setup:
     setup.objects.sort(key=_version)
     for document in setup.objects:
         setup.due.setdefault(_due(setup, scenario, document), []).append(document)
+    return setup
+
+
+def live_setup(scenario: Scenario, not_before: float) -> Setup:
+    """For a scenario of the live cluster, where `others.py` sees to what is in place."""
+    setup = Setup(max(_start(scenario), not_before), LIVE_BOOT)
+    extra = _EXTRA.get(scenario.name)
+    if extra is not None:
+        extra(setup)
     return setup
 
 

@@ -6,7 +6,7 @@ What it does is held against recordings of a real server (tests/recordings). `Se
 `serve` is what the command `kubesched apiserver` runs.
 """
 
-from kubesched.apiserver.admission import Profile
+from kubesched.apiserver.admission import DEFAULT_PROFILE, Profile
 from kubesched.apiserver.authentication import ADMIN, Account, Rule
 from kubesched.apiserver.controllers import CONTROLLERS, DEMO_PROVISIONER, chosen
 from kubesched.apiserver.kubeconfig import kubeconfig, write_kubeconfig
@@ -17,6 +17,7 @@ from kubesched.apiserver.server import Server
 __all__ = [
     "ADMIN",
     "CONTROLLERS",
+    "DEFAULT_PROFILE",
     "DEMO_PROVISIONER",
     "Account",
     "Answer",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kubesched.apiserver.metadata import generated_suffix
 from kubesched.apiserver.resources import BY_PATH, Resource
 from kubesched.apiserver.status import Cause, forbidden, not_found
 from kubesched.apiserver.store import Json, decode
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _DEFAULT_TOLERATION_SECONDS = 300
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_NAMESPACE_FIELD = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,17 @@ class Profile:
     """What of a real server is on that costs something or needs controllers beside it.
 
     `taint_nodes`: TaintNodesByCondition, every new node is tainted not-ready until a controller takes that away.
+    `service_accounts`: ServiceAccount, every pod runs as an account of its namespace and gets its token as a volume.
     `track_fields`: managedFields are kept for all objects, not only for those that were applied.
     """
 
     taint_nodes: bool = False
+    service_accounts: bool = False
     track_fields: bool = False
+
+
+DEFAULT_PROFILE = Profile(taint_nodes=True, service_accounts=True, track_fields=True)
+"""All admission plugins that a real server has on; it needs the controllers beside it."""
 
 
 def check_namespace(api: Api, resource: Resource, namespace: str, name: str) -> None:
@@ -82,6 +91,39 @@ def resolve_priority(api: Api, resource: Resource, pod: Json) -> None:
             f"admission controller computed {policy} from the given PriorityClass name",
         )
     spec["priority"], spec["preemptionPolicy"] = value, policy
+
+
+def give_account(api: Api, resource: Resource, pod: Json) -> None:
+    """The admission plugin ServiceAccount: the account must exist; its token is mounted unless one of them opts out."""
+    spec, meta = pod["spec"], pod["metadata"]
+    name = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    found = api.get("serviceaccounts", meta["namespace"], name)
+    if found is None:
+        where = f"{meta['namespace']}/{name}"
+        text = f'error looking up service account {where}: serviceaccount "{name}" not found'
+        raise forbidden(resource, meta.get("name", ""), text)
+    account = found.document()
+    if account.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = account["imagePullSecrets"]
+    if not spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
+        return
+    volume = f"kube-api-access-{generated_suffix(api.chance.randrange)}"
+    mount = {"name": volume, "readOnly": True, "mountPath": _TOKEN_PATH}
+    mounted = False
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        mounts = container.get("volumeMounts") or []
+        if not any(m.get("mountPath") == _TOKEN_PATH for m in mounts):
+            container["volumeMounts"] = [*mounts, mount]
+            mounted = True
+    if mounted:
+        sources = [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": _NAMESPACE_FIELD}]}},
+        ]
+        projected = {"sources": sources, "defaultMode": 0o644}
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": volume, "projected": projected}]
 
 
 def tolerate_lost_nodes(spec: Json) -> None:

@@ -10,6 +10,11 @@ from kubesched.apiserver.store import Change, Json
 
 _NAMESPACES, _ACCOUNTS, _CONFIG_MAPS = core("namespaces"), core("serviceaccounts"), core("configmaps")
 ROOT_CA = "kube-root-ca.crt"
+_DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
 
 
 class ServiceAccounts(Controller):
@@ -27,7 +32,8 @@ class ServiceAccounts(Controller):
         if found is None or found.fields[0] != "Active":
             return
         if self.api.store.of(resource).get(namespace, name) is None:
-            self.create(resource, {"metadata": {"name": name, "namespace": namespace}, **content})
+            metadata = {"name": name, "namespace": namespace, **content.pop("metadata", {})}
+            self.create(resource, {"metadata": metadata, **content})
 
 
 class RootCertificates(ServiceAccounts):
@@ -35,4 +41,5 @@ class RootCertificates(ServiceAccounts):
     watched = (_NAMESPACES, _CONFIG_MAPS)
 
     def settle(self, key: str) -> None:
-        self._provide(key, _CONFIG_MAPS, ROOT_CA, {"data": {"ca.crt": self.api.ca_pem}})
+        metadata = {"annotations": {"kubernetes.io/description": _DESCRIPTION}}
+        self._provide(key, _CONFIG_MAPS, ROOT_CA, {"metadata": metadata, "data": {"ca.crt": self.api.ca_pem}})

@@ -39,6 +39,8 @@ def on_create(api: Api, resource: Resource, pod: Json) -> None:
 
 def admit(api: Api, resource: Resource, pod: Json) -> None:
     admission.resolve_priority(api, resource, pod)
+    if api.profile.service_accounts:
+        admission.give_account(api, resource, pod)
 
 
 def qos_class(spec: Json) -> str:

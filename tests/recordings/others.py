@@ -1,0 +1,405 @@
+"""What others wrote in a recording: controllers, the scheduler, kubelets, and the recorder where it played them.
+
+The scenarios of kubectl and of default admission were recorded one after the other on one live cluster. The replay
+sends the clients' requests; what everybody else wrote meanwhile is told by the answers: an object in a version that no
+answer to a write tells was written by somebody else, and is put in place here before the answer, or the moment of the
+event, that first shows it. Nothing is put in place that the server has come to by itself: a document that is equal
+already only has its version noted.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from kubesched.apiserver import Answer, Request, Server
+from kubesched.apiserver.resources import Resource, by_kind
+from kubesched.apiserver.store import Stored
+from tests.recordings.compare import Comparison, Correspondence
+from tests.recordings.scenario import Exchange, Scenario
+
+Json = dict[str, Any]
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_INITIAL_MS = 60
+_BY_CONTROLLERS = ("deployment.kubernetes.io/", "node.alpha.kubernetes.io/", "beta.kubernetes.io/")
+
+
+@dataclass
+class Sight:
+    """An object as an answer or an event shows it. `cells` come with a row of a table, which has metadata only."""
+
+    document: Json
+    cells: list[Any] | None = None
+
+    @property
+    def version(self) -> int:
+        return int(self.document["metadata"].get("resourceVersion") or 0)
+
+    @property
+    def uid(self) -> str:
+        return str(self.document["metadata"].get("uid", ""))
+
+
+@dataclass
+class Others:
+    """The cluster beside the client. `start_s` of a scenario is added to the times of its events."""
+
+    server: Server
+    known: Correspondence
+    whole: dict[str, dict[int, Json]] = field(default_factory=dict)
+    by_client: set[int] = field(default_factory=set)
+    _pending: list[tuple[float, int, str, Sight]] = field(default_factory=list)
+    _count: Iterator[int] = field(default_factory=count)
+    _noted: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scenarios: Iterable[Scenario], server: Server, known: Correspondence) -> Others:
+        found = cls(server, known)
+        for scenario in scenarios:
+            for exchange in scenario.exchanges:
+                found._read(exchange)
+        return found
+
+    def _read(self, exchange: Exchange) -> None:
+        for sight in [*_shown(exchange), *(sight for _, _, sight in _events(exchange))]:
+            if sight.cells is None:
+                self.whole.setdefault(sight.uid, {})[sight.version] = sight.document
+        if exchange.method in _WRITES and exchange.status < 300 and exchange.query.get("dryRun") != "All":
+            version = ((exchange.answer or {}) if isinstance(exchange.answer, dict) else {}).get("metadata") or {}
+            if version.get("resourceVersion"):
+                made = int(version["resourceVersion"])
+                self.by_client.add(made)
+                if exchange.method == "DELETE" and version.get("deletionGracePeriodSeconds") == 0:
+                    self.by_client.add(made - 1)  # a deletion at once is two writes, of which the answer tells one
+
+    # Before an exchange is sent, and while time passes.
+
+    def before(self, exchange: Exchange, now_s: float) -> None:
+        self.until(now_s)
+        if exchange.method in _WRITES:
+            self._before_write(exchange)
+            return
+        sights = list(_shown(exchange))
+        initial = [(type_, sight) for at_ms, type_, sight in _events(exchange) if at_ms <= exchange.t_ms + _INITIAL_MS]
+        resumed = exchange.query.get("resourceVersion", "0") != "0"
+        if exchange.is_watch and not resumed:
+            sights += [sight for type_, sight in initial if type_ != "DELETED"]
+        self._catch_up(max([s.version for s in sights], default=0), exchange)
+        for sight in sights:
+            self.show(sight)
+        if not (exchange.is_watch and resumed):
+            self._take_away(exchange, sights)
+        for at_ms, type_, sight in _events(exchange):
+            if resumed or at_ms > exchange.t_ms + _INITIAL_MS:
+                heappush(self._pending, (now_s + (at_ms - exchange.t_ms) / 1000, next(self._count), type_, sight))
+
+    def until(self, now_s: float) -> None:
+        """What events show up to this moment."""
+        while self._pending and self._pending[0][0] <= now_s:
+            _, _, type_, sight = heappop(self._pending)
+            self._happen(type_, sight)
+
+    def begin(self) -> None:
+        """The accounts that the controllers of the live cluster had made."""
+        meta = {"name": "default", "namespace": "default"}
+        self.server.load([{"kind": "ServiceAccount", "apiVersion": "v1", "metadata": meta}])
+
+    def last_at(self, now_s: float) -> float:
+        """When the last event comes that is known of."""
+        return max([now_s, *(entry[0] for entry in self._pending)])
+
+    def next_at(self) -> float | None:
+        return self._pending[0][0] if self._pending else None
+
+    def _catch_up(self, version: int, exchange: Exchange) -> None:
+        """Events of versions up to one that an answer tells have happened before it."""
+        version = max(version, exchange.newest_version if not exchange.is_watch else 0)
+        due = sorted((e for e in self._pending if e[3].version <= version), key=lambda e: e[3].version)
+        self._pending = [e for e in self._pending if e[3].version > version]
+        for _, _, type_, sight in due:
+            self._happen(type_, sight)
+
+    def _before_write(self, exchange: Exchange) -> None:
+        """The status, node and annotations that the answer to a write shows were there before it."""
+        target = _target(exchange)
+        if exchange.status == 404 and target is not None:
+            self._remove(*target)
+        sights = [s for s in _shown(exchange) if s.cells is None]
+        if sights:
+            self._catch_up(sights[0].version - 1, exchange if exchange.status >= 300 else _silent(exchange))
+        if exchange.method == "POST" or len(sights) != 1 or exchange.path.endswith(("/status", "/scale")):
+            return
+        told = self._translated(sights[0].document)
+        stored = self._find(told)
+        if stored is None or told["kind"] == "Namespace":
+            return
+        document = stored.document()
+        before = copy.deepcopy(document)
+        if "status" in told and "status" in document:
+            document["status"] = told["status"]
+        for name in ("nodeName", "taints") if exchange.method == "DELETE" else ("nodeName",):
+            if name in told.get("spec", {}):
+                document["spec"][name] = told["spec"][name]
+        self._take_annotations(document, told)
+        if document != before and not self._equal(sights[0].document, before, ("status",)):
+            self.server.store.update(_resource(told), stored, document)
+
+    @staticmethod
+    def _take_annotations(document: Json, told: Json) -> None:
+        for part in ("annotations", "labels"):
+            named = told["metadata"].get(part) or {}
+            theirs = {name: value for name, value in named.items() if name.startswith(_BY_CONTROLLERS)}
+            if theirs:
+                document["metadata"][part] = {**(document["metadata"].get(part) or {}), **theirs}
+
+    def _happen(self, type_: str, sight: Sight) -> None:
+        if sight.version in self.by_client:
+            return
+        if type_ == "DELETED":
+            document = self._translated(self._completed(sight))
+            stored = self._find(document)
+            if stored is not None and stored.uid == document["metadata"]["uid"]:
+                self.server.store.delete(_resource(document), stored, document)
+                self._note(sight)
+        else:
+            self.show(sight)
+
+    # One object.
+
+    def show(self, sight: Sight) -> None:
+        """Sees to it that the server has the object in this version."""
+        if sight.version in self.by_client or self._noted.get(sight.uid, -1) >= sight.version:
+            return
+        recorded = self._completed(sight)
+        document = self._translated(recorded)
+        resource = by_kind(document["apiVersion"], document["kind"])
+        if resource is None or resource.storage not in self.server.store.collections:
+            return
+        if resource.group == "events.k8s.io":
+            return
+        stored = self._find(document)
+        if stored is not None and self._same_object(recorded, stored):
+            document["metadata"]["uid"] = stored.uid
+            if "managedFields" in (old := stored.document())["metadata"]:
+                document["metadata"]["managedFields"] = old["metadata"]["managedFields"]
+            if not self._equal(recorded, old):
+                self.server.store.update(resource, stored, document)
+        else:
+            if stored is not None:
+                self.server.store.delete(resource, stored)
+            self.server.store.create(resource, document)
+            self.known.uids.setdefault(sight.uid, document["metadata"]["uid"])
+        self._note(sight)
+
+    def _note(self, sight: Sight) -> None:
+        self._noted[sight.uid] = sight.version
+        self.known.revision(sight.version, self.server.store.revision)
+
+    def _same_object(self, recorded: Json, stored: Stored) -> bool:
+        uid = recorded["metadata"]["uid"]
+        if uid in self.known.uids:
+            return self.known.uids[uid] == stored.uid
+        if stored.uid in self.known.uids.values():
+            return False
+        self.known.uids[uid] = stored.uid  # one that every cluster has from its first second
+        return True
+
+    def _equal(self, recorded: Json, actual: Json, only: tuple[str, ...] = ()) -> bool:
+        trial = Correspondence(dict(self.known.uids), dict(self.known.revisions), dict(self.known.names))
+        comparison = Comparison(trial)
+        if only:
+            recorded, actual = ({name: d.get(name) for name in only} for d in (recorded, actual))
+        else:
+            actual = copy.deepcopy(actual)
+            actual["metadata"]["resourceVersion"] = "0"
+            recorded = {**recorded, "metadata": {**recorded["metadata"], "resourceVersion": "0"}}
+        return comparison.equal(recorded, actual)
+
+    def _translated(self, recorded: Json) -> Json:
+        document: Json = copy.deepcopy(self.known.translate(recorded))
+        document["metadata"].pop("managedFields", None)
+        return document
+
+    def _find(self, document: Json) -> Stored | None:
+        meta = document["metadata"]
+        resource = by_kind(document["apiVersion"], document["kind"])
+        if resource is None or resource.storage not in self.server.store.collections:
+            return None
+        return self.server.store.of(resource).get(meta.get("namespace", ""), meta["name"])
+
+    def _remove(self, resource: Resource, namespace: str, name: str) -> None:
+        stored = self.server.store.of(resource).get(namespace, name)
+        if stored is not None:
+            self.server.store.delete(resource, stored)
+
+    def _take_away(self, exchange: Exchange, sights: list[Sight]) -> None:
+        """What the client would be shown here and was not shown there is gone."""
+        target = _target(exchange)
+        if target is not None:
+            if exchange.status == 404:
+                self._remove(*target)
+            return
+        answer = exchange.answer
+        if exchange.status != 200 or "_protobuf_bytes" in json.dumps(answer) or "_cut_items" in json.dumps(answer):
+            return
+        if not (exchange.is_watch or (isinstance(answer, dict) and ("items" in answer or "rows" in answer))):
+            return
+        if "continue" in exchange.query or (isinstance(answer, dict) and answer.get("metadata", {}).get("continue")):
+            return
+        query = {n: str(v) for n, v in exchange.query.items() if n in ("labelSelector", "fieldSelector")}
+        reply = _now(self.server.api.handle(Request("GET", self.known.translate_path(exchange.path), query)))
+        if not isinstance(reply, Answer) or reply.status != 200:
+            return
+        listed = json.loads(reply.body)
+        if "items" not in listed:
+            return
+        shown = {self._key(self.known.translate(s.document)) for s in sights}
+        kind = listed["kind"].removesuffix("List")
+        resource = by_kind(listed["apiVersion"], kind)
+        assert resource is not None
+        for item in listed["items"]:
+            if self._key(item) not in shown:
+                self._remove(resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+    @staticmethod
+    def _key(document: Json) -> tuple[str, str]:
+        return document["metadata"].get("namespace", ""), document["metadata"]["name"]
+
+    # Rows of tables show metadata and cells only.
+
+    def _completed(self, sight: Sight) -> Json:
+        if sight.cells is None:
+            return sight.document
+        versions = self.whole.get(sight.uid, {})
+        if sight.version in versions:
+            return versions[sight.version]
+        meta = sight.document["metadata"]
+        earlier = [v for v in versions if v < sight.version]
+        later = [v for v in versions if v > sight.version]
+        if later:
+            base: Json = copy.deepcopy(versions[min(later)])
+        elif earlier:
+            base = copy.deepcopy(versions[max(earlier)])
+        else:
+            current = self._find(sight.document)
+            base = current.document() if current is not None else {}
+        document = {**base, "kind": sight.document["kind"], "apiVersion": sight.document["apiVersion"]}
+        document["metadata"] = copy.deepcopy(meta)
+        return _as_told(document, sight.cells)
+
+
+def _as_told(document: Json, cells: list[Any]) -> Json:
+    """A document that a row of a table stands for, as far as its cells tell."""
+    if document["kind"] == "Pod":
+        return _pod_as_told(document, cells)
+    document.setdefault("spec", {})
+    return document
+
+
+def _pod_as_told(pod: Json, cells: list[Any]) -> Json:
+    ready, phase, ip, node = str(cells[1]), str(cells[2]), cells[5], cells[6]
+    pod.setdefault("spec", {"containers": [{"name": "c", "image": "registry.example/app:1"}]})
+    status = pod.setdefault("status", {"phase": "Pending", "qosClass": "BestEffort"})
+    if node != "<none>":
+        pod["spec"]["nodeName"] = node
+    else:
+        pod["spec"].pop("nodeName", None)
+    if ip == "<none>" and phase in ("Pending", "Terminating") and ready.startswith("0/"):
+        pod["status"] = {name: status[name] for name in ("qosClass", "conditions") if name in status}
+        pod["status"]["phase"] = "Pending"
+    elif ip != "<none>":
+        status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
+        status["phase"] = "Running" if phase == "Terminating" else phase
+        names = [c["name"] for c in pod["spec"]["containers"]]
+        running = [{"name": n, "ready": True, "restartCount": 0, "state": {"running": {}}} for n in names]
+        status.setdefault("containerStatuses", running)
+    return pod
+
+
+def _shown(exchange: Exchange) -> Iterator[Sight]:
+    """The objects in an answer."""
+    answer = exchange.answer
+    if isinstance(answer, dict):
+        yield from _objects_in(answer, exchange.path)
+
+
+def _objects_in(answer: Json, path: str) -> Iterator[Sight]:
+    kind, version = answer.get("kind", ""), answer.get("apiVersion", "")
+    if kind == "Table":
+        for row in answer.get("rows") or ():
+            if isinstance(row, dict) and "object" in row:
+                yield from _row(row, path)
+    elif kind.endswith("List") and isinstance(answer.get("items"), list):
+        item = {"kind": kind.removesuffix("List"), "apiVersion": version}
+        for entry in answer["items"]:
+            if isinstance(entry, dict) and isinstance(entry.get("metadata"), dict) and "uid" in entry["metadata"]:
+                yield Sight({**item, **entry})
+    elif isinstance(answer.get("metadata"), dict) and answer["metadata"].get("uid") and by_kind(version, kind):
+        yield Sight(answer)
+
+
+def _row(row: Json, path: str) -> Iterator[Sight]:
+    meta = row["object"].get("metadata") or {}
+    resource = _resource_of(path)
+    if resource is not None and meta.get("uid"):
+        yield Sight(
+            {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}, list(row.get("cells") or ())
+        )
+
+
+def _events(exchange: Exchange) -> Iterator[tuple[int, str, Sight]]:
+    """Arrival, type and object of the events of a watch."""
+    for at_ms, event in zip(exchange.stream_t_ms, exchange.stream or (), strict=False):
+        if isinstance(event, dict) and event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
+            for sight in _objects_in(event["object"], exchange.path):
+                yield at_ms, event["type"], sight
+
+
+def _resource_of(path: str) -> Resource | None:
+    from kubesched.apiserver.resources import BY_PATH
+
+    parts = path.strip("/").split("/")
+    group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    return BY_PATH.get((group, version, rest[0])) if rest else None
+
+
+def _target(exchange: Exchange) -> tuple[Resource, str, str] | None:
+    """The object that the path names."""
+    parts = exchange.path.strip("/").split("/")
+    if parts[0] not in ("api", "apis") or len(parts) < 4:
+        return None
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    resource = _resource_of(exchange.path)
+    return (resource, namespace, rest[1]) if resource is not None and len(rest) > 1 else None
+
+
+def _resource(document: Json) -> Resource:
+    resource = by_kind(document["apiVersion"], document["kind"])
+    assert resource is not None
+    return resource
+
+
+def _silent(exchange: Exchange) -> Exchange:
+    """The exchange without what its answer tells of versions (its own write is not to be waited for)."""
+    from dataclasses import replace
+
+    return replace(exchange, answer=None, stream=None)
+
+
+def _now(coroutine: Any) -> Any:
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    return None
