@@ -14,7 +14,6 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
 from typing import Any
 
 from kubesched.apiserver import Answer, Request, Server
@@ -26,6 +25,7 @@ from tests.recordings.scenario import Exchange, Scenario
 Json = dict[str, Any]
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _INITIAL_MS = 60
+_ADMIN = {"authorization": "Bearer <token:admin>"}
 _BY_CONTROLLERS = ("deployment.kubernetes.io/", "node.alpha.kubernetes.io/", "beta.kubernetes.io/")
 
 
@@ -53,28 +53,35 @@ class Others:
     known: Correspondence
     whole: dict[str, dict[int, Json]] = field(default_factory=dict)
     by_client: set[int] = field(default_factory=set)
-    _pending: list[tuple[float, int, str, Sight]] = field(default_factory=list)
-    _count: Iterator[int] = field(default_factory=count)
+    _writes: list[tuple[str, Sight]] = field(default_factory=list)
+    _pending: list[tuple[float, int]] = field(default_factory=list)
     _noted: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scenarios: Iterable[Scenario], server: Server, known: Correspondence) -> Others:
         found = cls(server, known)
+        seen: dict[tuple[str, int], tuple[str, Sight]] = {}
         for scenario in scenarios:
             for exchange in scenario.exchanges:
-                found._read(exchange)
+                found._read(exchange, seen)
+        writes = [entry for entry in seen.values() if entry[1].version not in found.by_client]
+        found._writes = sorted(writes, key=lambda entry: entry[1].version)
         return found
 
-    def _read(self, exchange: Exchange) -> None:
-        for sight in [*_shown(exchange), *(sight for _, _, sight in _events(exchange))]:
+    def _read(self, exchange: Exchange, seen: dict[tuple[str, int], tuple[str, Sight]]) -> None:
+        known_before = set(seen)
+        for type_, sight in [*(("", s) for s in _shown(exchange)), *((t, s) for _, t, s in _events(exchange))]:
+            entry = sight.uid, sight.version
             if sight.cells is None:
                 self.whole.setdefault(sight.uid, {})[sight.version] = sight.document
+            if entry not in seen or (type_ == "DELETED") > (seen[entry][0] == "DELETED"):
+                seen[entry] = type_, sight
         if exchange.method in _WRITES and exchange.status < 300 and exchange.query.get("dryRun") != "All":
-            version = ((exchange.answer or {}) if isinstance(exchange.answer, dict) else {}).get("metadata") or {}
-            if version.get("resourceVersion"):
-                made = int(version["resourceVersion"])
+            meta = (exchange.answer.get("metadata") or {}) if isinstance(exchange.answer, dict) else {}
+            made = int(meta.get("resourceVersion") or 0)
+            if made and (meta.get("uid", ""), made) not in known_before:  # else the write changed nothing
                 self.by_client.add(made)
-                if exchange.method == "DELETE" and version.get("deletionGracePeriodSeconds") == 0:
+                if exchange.method == "DELETE" and meta.get("deletionGracePeriodSeconds") == 0:
                     self.by_client.add(made - 1)  # a deletion at once is two writes, of which the answer tells one
 
     # Before an exchange is sent, and while time passes.
@@ -84,25 +91,22 @@ class Others:
         if exchange.method in _WRITES:
             self._before_write(exchange)
             return
-        sights = list(_shown(exchange))
-        initial = [(type_, sight) for at_ms, type_, sight in _events(exchange) if at_ms <= exchange.t_ms + _INITIAL_MS]
+        if not exchange.is_watch:
+            self._catch_up(exchange.newest_version)
+            self._take_away(exchange, list(_shown(exchange)))
+            return
         resumed = exchange.query.get("resourceVersion", "0") != "0"
-        if exchange.is_watch and not resumed:
-            sights += [sight for type_, sight in initial if type_ != "DELETED"]
-        self._catch_up(max([s.version for s in sights], default=0), exchange)
-        for sight in sights:
-            self.show(sight)
-        if not (exchange.is_watch and resumed):
-            self._take_away(exchange, sights)
-        for at_ms, type_, sight in _events(exchange):
-            if resumed or at_ms > exchange.t_ms + _INITIAL_MS:
-                heappush(self._pending, (now_s + (at_ms - exchange.t_ms) / 1000, next(self._count), type_, sight))
+        initial = [s for at_ms, _, s in _events(exchange) if not resumed and at_ms <= exchange.t_ms + _INITIAL_MS]
+        self._catch_up(max([s.version for s in initial], default=0))
+        if initial and not resumed:
+            self._take_away(exchange, initial)
+        for at_ms, _, sight in _events(exchange):
+            heappush(self._pending, (now_s + max(at_ms - exchange.t_ms, 0) / 1000, sight.version))
 
     def until(self, now_s: float) -> None:
-        """What events show up to this moment."""
+        """What events show up to this moment has happened."""
         while self._pending and self._pending[0][0] <= now_s:
-            _, _, type_, sight = heappop(self._pending)
-            self._happen(type_, sight)
+            self._catch_up(heappop(self._pending)[1])
 
     def begin(self) -> None:
         """The accounts that the controllers of the live cluster had made."""
@@ -116,13 +120,10 @@ class Others:
     def next_at(self) -> float | None:
         return self._pending[0][0] if self._pending else None
 
-    def _catch_up(self, version: int, exchange: Exchange) -> None:
-        """Events of versions up to one that an answer tells have happened before it."""
-        version = max(version, exchange.newest_version if not exchange.is_watch else 0)
-        due = sorted((e for e in self._pending if e[3].version <= version), key=lambda e: e[3].version)
-        self._pending = [e for e in self._pending if e[3].version > version]
-        for _, _, type_, sight in due:
-            self._happen(type_, sight)
+    def _catch_up(self, version: int) -> None:
+        """What others wrote up to a version that an answer or an event tells has happened before it."""
+        while self._writes and self._writes[0][1].version <= version:
+            self._happen(*self._writes.pop(0))
 
     def _before_write(self, exchange: Exchange) -> None:
         """The status, node and annotations that the answer to a write shows were there before it."""
@@ -130,8 +131,7 @@ class Others:
         if exchange.status == 404 and target is not None:
             self._remove(*target)
         sights = [s for s in _shown(exchange) if s.cells is None]
-        if sights:
-            self._catch_up(sights[0].version - 1, exchange if exchange.status >= 300 else _silent(exchange))
+        self._catch_up(exchange.newest_version - (exchange.status < 300))
         if exchange.method == "POST" or len(sights) != 1 or exchange.path.endswith(("/status", "/scale")):
             return
         told = self._translated(sights[0].document)
@@ -158,8 +158,6 @@ class Others:
                 document["metadata"][part] = {**(document["metadata"].get(part) or {}), **theirs}
 
     def _happen(self, type_: str, sight: Sight) -> None:
-        if sight.version in self.by_client:
-            return
         if type_ == "DELETED":
             document = self._translated(self._completed(sight))
             stored = self._find(document)
@@ -173,7 +171,7 @@ class Others:
 
     def show(self, sight: Sight) -> None:
         """Sees to it that the server has the object in this version."""
-        if sight.version in self.by_client or self._noted.get(sight.uid, -1) >= sight.version:
+        if self._noted.get(sight.uid, -1) >= sight.version:
             return
         recorded = self._completed(sight)
         document = self._translated(recorded)
@@ -252,7 +250,7 @@ class Others:
         if "continue" in exchange.query or (isinstance(answer, dict) and answer.get("metadata", {}).get("continue")):
             return
         query = {n: str(v) for n, v in exchange.query.items() if n in ("labelSelector", "fieldSelector")}
-        reply = _now(self.server.api.handle(Request("GET", self.known.translate_path(exchange.path), query)))
+        reply = _now(self.server.api.handle(Request("GET", self.known.translate_path(exchange.path), query, _ADMIN)))
         if not isinstance(reply, Answer) or reply.status != 200:
             return
         listed = json.loads(reply.body)
@@ -387,13 +385,6 @@ def _resource(document: Json) -> Resource:
     resource = by_kind(document["apiVersion"], document["kind"])
     assert resource is not None
     return resource
-
-
-def _silent(exchange: Exchange) -> Exchange:
-    """The exchange without what its answer tells of versions (its own write is not to be waited for)."""
-    from dataclasses import replace
-
-    return replace(exchange, answer=None, stream=None)
 
 
 def _now(coroutine: Any) -> Any:

@@ -20,6 +20,7 @@ import yaml
 from yarl import URL
 
 from kubesched.apiserver import DEFAULT_PROFILE, Account, Profile, Rule, Server
+from kubesched.apiserver.watch import Watch
 from kubesched.clock import Chance, ManualClock
 from tests.recordings.compare import Comparison, Correspondence, Difference
 from tests.recordings.others import Others
@@ -126,10 +127,12 @@ class _Replay:
             self.setup.before(exchange.index, server, self.known)
             if self.others is not None:
                 self.others.before(exchange, self.clock.now())
+            before = set(server.api.watches)
             task = asyncio.create_task(self._send(session, server.url, exchange))
             if exchange.is_watch and exchange.query.get("timeoutSeconds", "1") != "x":
                 watches.append((outcome, task))
                 await self._opened(server, len([t for _, t in watches if not t.done()]))
+                self._leave_with_command(exchange, set(server.api.watches) - before)
             else:
                 self._judge(outcome, await self._finished(task))
         for at_s, act in self.setup.later:
@@ -143,6 +146,14 @@ class _Replay:
         for outcome, task in watches:
             self._judge(outcome, await task)
         return self.outcomes
+
+    def _leave_with_command(self, exchange: Exchange, opened: set[Watch]) -> None:
+        """A watch of a command ends with the command."""
+        end_ms = self.scenario.command_end(exchange)
+        if end_ms is not None:
+            for watch in opened:
+                at_s = self.setup.start + end_ms / 1000 - self.t0_s
+                self.clock.call_later(max(at_s - self.clock.now(), 0.0), watch.close)
 
     def _access(self) -> dict[str, Any]:
         """The accounts of the recorded servers, in the scenarios about them; elsewhere everybody may do anything."""

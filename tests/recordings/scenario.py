@@ -53,6 +53,12 @@ class Scenario:
     name: str
     profile: str
     exchanges: tuple[Exchange, ...]
+    commands: tuple[tuple[int, int], ...] = ()
+
+    def command_end(self, exchange: Exchange) -> int | None:
+        """When the command that sent the request ended (ms), None when no command did."""
+        running = [(start, end) for start, end in self.commands if start <= exchange.t_ms <= end]
+        return max(running)[1] if running else None
 
 
 @cache
@@ -103,7 +109,8 @@ def known_differences() -> dict[str, dict[int, str]]:
 
 def _scenario(document: dict[str, Any]) -> Scenario:
     exchanges = tuple(_exchange(index, raw) for index, raw in enumerate(document["exchanges"]))
-    return Scenario(document["scenario"], document["profile"], exchanges)
+    commands = tuple((c["t_ms"], c["t_ms"] + c["ms"]) for c in document.get("commands") or () if "ms" in c)
+    return Scenario(document["scenario"], document["profile"], exchanges, commands)
 
 
 def _from_wire(raw: str) -> dict[str, Any]:
