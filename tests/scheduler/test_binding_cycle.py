@@ -228,25 +228,41 @@ async def test_neighbours_that_allow_it_run_pre_bind_together():
 
 
 LATE_FAILURES = {
-    "pre-bind fails": (traced("A", pre_bind=Status.error("no disk")), 'running PreBind plugin "A": no disk'),
-    "pre-bind rejects": (traced("A", pre_bind=Status.unschedulable("lost it")), "lost it"),
-    "pre-bind raises": (traced("A", pre_bind=OSError("gone")), 'running PreBind plugin "A": OSError: gone'),
+    "pre-bind fails": (
+        traced("A", pre_bind=Status.error("no disk")),
+        'running PreBind plugin "A": no disk',
+        "SchedulerError",
+    ),
+    "pre-bind rejects": (traced("A", pre_bind=Status.unschedulable("lost it")), "lost it", "Unschedulable"),
+    "pre-bind raises": (
+        traced("A", pre_bind=OSError("gone")),
+        'running PreBind plugin "A": OSError: gone',
+        "SchedulerError",
+    ),
+    "bind rejects": (traced("A", bind=Status.unschedulable("not there")), "not there", "Unschedulable"),
     "pre-flight fails": (
         traced("A", pre_bind_pre_flight=Status.error("hm"), pre_bind=None),
         'running PreBindPreFlight "A": hm',
+        "SchedulerError",
+    ),
+    "pre-flight may not reject": (
+        traced("A", pre_bind_pre_flight=Status.unschedulable("hm"), pre_bind=None),
+        'PreBindPreFlight A returned "Unschedulable", which is unsupported. '
+        "It is supposed to return Success, Skip, or Error status",
+        "SchedulerError",
     ),
 }
 
 
-@pytest.mark.parametrize(("plugin", "message"), LATE_FAILURES.values(), ids=LATE_FAILURES)
-async def test_what_fails_after_permit_is_an_error_and_backs_off(plugin, message):
-    harness, pod = await one_pod(plugin)
+@pytest.mark.parametrize(("plugin", "message", "reason"), LATE_FAILURES.values(), ids=LATE_FAILURES)
+async def test_what_fails_after_permit_backs_off_and_names_no_plugin(plugin, message, reason):
+    harness, pod = await one_pod(plugin, settings=first("A") if hasattr(plugin, "bind") else None)
     assert harness.port.binds() == []
     assert harness.port.events[-1].note == message
     assert harness.waits_in(pod) == "backoff"
     assert harness.queue.backoff.get(pod.metadata.uid).rejected_by == set()
     assert LOG[-1] == "A.unreserve"
-    assert ("status", "p", ("PodScheduled", "False", "SchedulerError"), None) in harness.port.calls
+    assert ("status", "p", ("PodScheduled", "False", reason), None) in harness.port.calls
 
 
 async def test_a_binding_that_fails_makes_room_for_others():
@@ -366,12 +382,15 @@ async def test_pods_to_activate_are_activated_when_the_cycle_succeeds_and_again_
 # -- preemption of a pod under way, and stopping
 
 
-async def test_a_held_pod_can_be_cancelled_without_an_api_call():
+async def test_a_held_pod_is_preempted_without_an_api_call_and_tried_again_soon():
     harness, pod, _ = await held(600)
     assert harness.scheduler.cancel_binding(pod.metadata.uid, "preempted")
     await harness.settle()
     assert harness.port.binds() == [] and harness.node_of(pod) == ""
     assert LOG.count("W0.unreserve") == 1
+    assert harness.port.events[-1].note == "waiting on permit for pod: preempted"
+    assert ("status", "p", ("PodScheduled", "False", "SchedulerError"), None) in harness.port.calls
+    assert harness.waits_in(pod) == "backoff"
 
 
 async def test_a_pod_in_pre_bind_can_be_cancelled_and_one_in_bind_cannot():
