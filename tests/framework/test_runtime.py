@@ -11,6 +11,7 @@ from kubesched.framework.runtime.build import PluginSetupError, build_runtime, c
 from kubesched.framework.runtime.calling import PluginFailure
 from kubesched.framework.runtime.filtering import nodes_to_find
 from kubesched.framework.runtime.scoring import best_rows
+from kubesched.framework.status import Code
 from kubesched.state.pod_info import PodInfo
 from tests.build import make_node, make_pod
 from tests.harness import Harness
@@ -66,18 +67,31 @@ async def test_pre_filter_results_are_intersected():
 
 
 NOTHING_LEFT = {
-    "one plugin": ([frozenset()], "node(s) didn't satisfy plugin A"),
-    "several": ([frozenset({"n1"}), frozenset({"n2"})], "node(s) didn't satisfy plugin(s) [A B] simultaneously"),
+    "one plugin": ({"A": set()}, "node(s) didn't satisfy plugin A"),
+    "several": ({"A": {"n1"}, "B": {"n2"}}, "node(s) didn't satisfy plugin(s) [A B] simultaneously"),
+    "by name, whatever their order": (
+        {"B": {"n1"}, "A": {"n2"}},
+        "node(s) didn't satisfy plugin(s) [A B] simultaneously",
+    ),
 }
 
 
 @pytest.mark.parametrize(("answers", "message"), NOTHING_LEFT.values(), ids=NOTHING_LEFT)
-async def test_an_empty_intersection_names_the_plugins(answers, message):
-    plugins = [pre_filter(name, PreFilterResult(names)) for name, names in zip("AB", answers, strict=False)]
+async def test_an_empty_intersection_names_the_plugins_and_waits_for_their_events(answers, message):
+    plugins = [pre_filter(name, PreFilterResult(frozenset(names))) for name, names in answers.items()]
     _, runtime = await cluster(*plugins)
     names, diagnosis = fits_of(runtime)
     assert names == []
     assert diagnosis.pre_filter_message == message
+    assert diagnosis.unschedulable_plugins == answers.keys()
+
+
+async def test_who_narrowed_the_nodes_before_a_rejection_is_waited_for_as_well():
+    _, runtime = await cluster(
+        pre_filter("A", PreFilterResult(frozenset({"n1"}))), pre_filter("B", Status.unschedulable("no"))
+    )
+    _, diagnosis = fits_of(runtime)
+    assert diagnosis.unschedulable_plugins == {"A", "B"}
 
 
 async def test_names_of_nodes_that_do_not_exist_leave_nothing():
@@ -127,7 +141,21 @@ async def test_skip_leaves_out_filter_add_pod_and_remove_pod():
 PRE_FILTER_FAILURES = {
     "an error": (Status.error("boom"), 'running PreFilter plugin "A": boom'),
     "wait makes no sense here": (Status.wait("hm"), 'running PreFilter plugin "A": hm'),
+    "nor does pending": (Status.pending("hm"), 'running PreFilter plugin "A": hm'),
 }
+
+
+async def test_success_may_be_said_aloud():
+    success = Status(Code.SUCCESS)
+
+    def says_so(self, *args):
+        return success
+
+    points = ("pre_enqueue", "pre_filter", "filter", "pre_score", "reserve", "permit", "pre_bind")
+    harness, _ = await cluster(plugin("A", score=lambda self, *args: 1, **dict.fromkeys(points, says_so)))
+    harness.apply(make_pod("p").obj())
+    await harness.settle()
+    assert [pod for pod, _ in harness.port.binds()] == ["p"]
 
 
 @pytest.mark.parametrize(("status", "message"), PRE_FILTER_FAILURES.values(), ids=PRE_FILTER_FAILURES)

@@ -34,7 +34,8 @@ class SchedulerControl(Protocol):
         ...
 
     def cancel_binding(self, uid: str, message: str) -> bool:
-        """Reject the pod if it waits in Permit or cancel it in PreBind; False when it is in neither."""
+        """Preempt the pod if it waits in Permit or is in PreBind; False when it is in neither. It fails with an error,
+        so that it is tried again soon."""
         ...
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:

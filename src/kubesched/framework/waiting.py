@@ -2,7 +2,8 @@
 
     permit says Wait ──► WAITING ──allow by every plugin that said Wait──► allowed (success)
                             ├──reject by anyone───────────────────────────► rejected (Unschedulable, by that plugin)
-                            └──the first timer runs out───────────────────► rejected (Unschedulable, by that plugin)
+                            ├──the first timer runs out───────────────────► rejected (Unschedulable, by that plugin)
+                            └──a more important pod takes its place───────► preempted (Error, so it is tried again soon)
 
 The binding task awaits the outcome; the first one counts and later ones are ignored.
 """
@@ -46,8 +47,12 @@ class WaitingPod:
     def reject(self, plugin: str, message: str) -> None:
         self._settle(Status.unschedulable(message).of(plugin))
 
+    def preempt(self, message: str) -> None:
+        """The place goes to a more important pod. No plugin turned this one away, so it is tried again soon."""
+        self._settle(Status.error(message))
+
     async def outcome(self) -> Status | None:
-        """None once allowed, else the rejection."""
+        """None once allowed, else the rejection, or an ERROR for one that was preempted."""
         await self._settled.wait()
         return self._outcome
 
@@ -78,12 +83,20 @@ class WaitingPods:
     def get(self, uid: str) -> WaitingPod | None:
         return self._pods.get(uid)
 
-    def reject(self, uid: str, *, plugin: str = "", message: str = "removed") -> bool:
+    def reject(self, uid: str, message: str = "removed", *, plugin: str = "") -> bool:
         """Reject the pod if it waits; says whether it did."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False
         waiting.reject(plugin, message)
+        return True
+
+    def preempt(self, uid: str, message: str) -> bool:
+        """Preempt the pod if it waits; says whether it did."""
+        waiting = self._pods.get(uid)
+        if waiting is None:
+            return False
+        waiting.preempt(message)
         return True
 
     def __iter__(self) -> Iterator[WaitingPod]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from kubesched.clock import Clock
 from kubesched.framework.ports import ClusterPort
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.status import Status
+from kubesched.scheduler.bugs import as_bug
 from kubesched.scheduler.outcome import Decision
 from kubesched.scheduler.queue import QueuedPod
 
@@ -71,7 +73,8 @@ class Binding:
         self._clock = clock
         self._report = to
         self._task: asyncio.Task[object] | None = None
-        self._cancel_message = ""
+        #: What the cycle ends with when it is cut short.
+        self._cut_short: Status | None = None
 
     @property
     def node_name(self) -> str:
@@ -79,16 +82,11 @@ class Binding:
 
     def cancel(self, message: str) -> bool:
         """End the cycle before the bind call, as an Unschedulable failure that says `message`; False when too late."""
-        if self.stage is Stage.BIND:
-            return False
-        if self._cancel_message:
-            return True
-        self._cancel_message = message
-        if self.runtime.handle.waiting_pods.reject(self.queued.uid, message=message):
-            return True
-        if self._task is not None:
-            self._task.cancel()
-        return True
+        return self._cut(Status.unschedulable(message), self.runtime.handle.waiting_pods.reject)
+
+    def preempt(self, message: str) -> bool:
+        """As `cancel`, but as an error: no plugin turned the pod away, so it is tried again soon."""
+        return self._cut(Status.error(message), self.runtime.handle.waiting_pods.preempt)
 
     async def run(self) -> None:
         """To its end, which is reported in any case."""
@@ -96,14 +94,25 @@ class Binding:
         try:
             status = await self._bind_pod()
         except asyncio.CancelledError:
-            if not self._cancel_message:
+            if self._cut_short is None:
                 raise
-            status = Status.unschedulable(self._cancel_message)
+            status = self._cut_short
+        except Exception as error:
+            status = as_bug(error, self.queued.key)
         if status is None:
             self._report.bound(self)
             await self.runtime.post_bind(self.decision.state, self.pod, self.node_name)
         else:
             self._report.failed(self, status)
+
+    def _cut(self, status: Status, end_wait: Callable[[str, str], bool]) -> bool:
+        if self.stage is Stage.BIND:
+            return False
+        if self._cut_short is None:
+            self._cut_short = status
+            if not end_wait(self.queued.uid, status.message) and self._task is not None:
+                self._task.cancel()
+        return True
 
     async def _bind_pod(self) -> Status | None:
         runtime, state, pod, node_name = self.runtime, self.decision.state, self.pod, self.node_name

@@ -228,7 +228,8 @@ class Scheduler:
     # -- how bindings go (BindingReport); each report is applied between cycles
 
     def permitted(self, binding: Binding) -> None:
-        self.inbox.post(self.queue.done, binding.queued.uid)
+        if binding.queued.uid in self.queue.in_flight:
+            self.inbox.post(self.queue.done, binding.queued.uid)
 
     def bound(self, binding: Binding) -> None:
         self.inbox.post(self._apply_bound, binding)
@@ -248,15 +249,16 @@ class Scheduler:
         self.metrics.pod_scheduled(queued.attempts, since_s)
         if queued.was_flushed:
             self.metrics.pod_scheduled_after_flush()
-        log.info(
-            "pod scheduled pod=%s node=%s evaluated=%d feasible=%d attempt=%d took=%s",
-            queued.key,
-            decision.node_name,
-            decision.evaluated_count,
-            decision.feasible_count,
-            queued.attempts,
-            took(took_s),
-        )
+        if log.isEnabledFor(logging.INFO):
+            log.info(
+                "pod scheduled pod=%s node=%s evaluated=%d feasible=%d attempt=%d took=%s",
+                queued.key,
+                decision.node_name,
+                decision.evaluated_count,
+                decision.feasible_count,
+                queued.attempts,
+                took(took_s),
+            )
         runtime.handle.record_event(
             queued.pod,
             type="Normal",
@@ -272,15 +274,10 @@ class Scheduler:
         queued, runtime, decision = binding.queued, binding.runtime, binding.decision
         runtime.unreserve(decision.state, binding.pod, binding.node_name)
         gave_back = self.state.forget(queued.uid)
-        rejected = status.is_rejected and binding.stage is Stage.PERMIT
-        if rejected:
-            failure = rejected_at_node(binding.pod, binding.node_name, status)
-        else:
-            failure = Failure(status if status.is_error else Status(Code.ERROR, *status.reasons, plugin=status.plugin))
-        if gave_back is not None and not rejected:
+        if gave_back is not None and not status.is_rejected:
             self.queue.move(events.ASSIGNED_POD_DELETE, gave_back.placed_pod, None)
-        self._failures.handle(queued, runtime, failure, decision.started_s)
-        if gave_back is not None and rejected:
+        self._failures.handle(queued, runtime, _failure_of(binding, status), decision.started_s)
+        if gave_back is not None and status.is_rejected:
             # Only now, and not for the pod itself: its own leaving is no news to it.
             self.queue.move(events.ASSIGNED_POD_DELETE, gave_back.placed_pod, None, but=queued.uid)
 
@@ -313,7 +310,7 @@ class Scheduler:
 
     def cancel_binding(self, uid: str, message: str) -> bool:
         binding = self._bindings.get(uid)
-        return binding is not None and binding.cancel(message)
+        return binding is not None and binding.preempt(message)
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         self._spawn(name, work)
@@ -333,3 +330,13 @@ class Scheduler:
     @property
     def binding_count(self) -> int:
         return len(self._bindings)
+
+
+def _failure_of(binding: Binding, status: Status) -> Failure:
+    """Up to Permit a rejection is about the node and names the plugin, whose events wake the pod. Later it is called
+    one as well, but the pod is tried again soon: it did fit."""
+    if not status.is_rejected:
+        return Failure(Status(Code.ERROR, *status.reasons, plugin=status.plugin, cause=status.cause))
+    if binding.stage is Stage.PERMIT:
+        return rejected_at_node(binding.pod, binding.node_name, status)
+    return Failure(status)

@@ -1,22 +1,33 @@
-"""Calling plugins: the boundary where exceptions become statuses.
+"""Calling plugins: the boundary where exceptions become statuses, and answers of the wrong sort too.
 
 `PluginFailure` carries an ERROR status out of the middle of a step. It is raised here for what a plugin answered or
 raised, and caught by the cycle, which fails the pod's attempt with it.
+
+Whatever a plugin does, behind this boundary there are only the types that the contract names. What a method raises
+stays with the pod at hand, `sys.exit()` and a cancellation that nobody asked for included: a plugin has no say in
+whether the scheduler runs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kubesched.api.errors import KubeschedError
-from kubesched.framework.plugin import Plugin
+from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
+from kubesched.framework.results import PostFilterPreview, PostFilterResult
 from kubesched.framework.status import Status
 
 log = logging.getLogger("kubesched.framework")
 
 T = TypeVar("T")
+
+#: What a plugin may raise where nothing can be cancelled: what the scheduler's own code must not let through.
+PLUGIN_ERRORS = (Exception, SystemExit, asyncio.CancelledError)
 
 
 class PluginFailure(KubeschedError):
@@ -30,9 +41,12 @@ class PluginFailure(KubeschedError):
 def call(plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T | Status:
     """What the method answers; an exception becomes an ERROR status of the plugin, logged with its traceback."""
     try:
-        return method(*args)
-    except Exception as error:
-        return _raised(plugin, point, error)
+        answer = method(*args)
+    except PLUGIN_ERRORS as error:
+        return raised(plugin, point, error)
+    if answer is None or type(answer) is Status:
+        return _none_for_success(answer)  # type: ignore[arg-type,return-value]
+    return _checked(plugin, point, answer)
 
 
 async def call_async(
@@ -42,10 +56,16 @@ async def call_async(
     try:
         answer = method(*args)
         if isinstance(answer, Awaitable):
-            return await answer
-        return answer
-    except Exception as error:
-        return _raised(plugin, point, error)
+            answer = await answer
+    except asyncio.CancelledError as error:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        return raised(plugin, point, error)
+    except (Exception, SystemExit) as error:
+        return raised(plugin, point, error)
+    if answer is None or type(answer) is Status:
+        return _none_for_success(answer)
+    return _checked(plugin, point, answer)
 
 
 def failure(plugin: Plugin, context: str, status: Status) -> PluginFailure:
@@ -53,8 +73,81 @@ def failure(plugin: Plugin, context: str, status: Status) -> PluginFailure:
     return PluginFailure(Status.error(f"{context}: {status.message}").of(plugin.name))
 
 
-def _raised(plugin: Plugin, point: str, error: Exception) -> Status:
+def raised(plugin: Plugin, point: str, error: BaseException) -> Status:
+    """The ERROR status for what a plugin raised."""
     if isinstance(error, KubeschedError):
         return Status.error(error).of(plugin.name)
     log.error("plugin raised plugin=%s point=%s error=%s", plugin.name, point, error, exc_info=error)
     return Status.error(f"{type(error).__name__}: {error}").of(plugin.name)
+
+
+def _none_for_success(status: Status | None) -> Status | None:
+    """Success said aloud is success all the same; behind this boundary it is None."""
+    return None if status is None or status.is_success else status
+
+
+def _checked(plugin: Plugin, point: str, answer: T) -> T | Status:
+    wanted, is_wanted = _ANSWERS.get(point, _NOTHING_ELSE)
+    if isinstance(answer, Status) or is_wanted(plugin, answer):
+        return answer
+    if isinstance(answer, Coroutine):
+        answer.close()
+    return wrong_answer(plugin, point, f"answered with {type(answer).__name__}, want {wanted}")
+
+
+def wrong_answer(plugin: Plugin, point: str, problem: str) -> Status:
+    log.error("plugin broke its contract plugin=%s point=%s problem=%s", plugin.name, point, problem)
+    return Status.error(problem).of(plugin.name)
+
+
+def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count: int) -> Verdicts | Status | None:
+    """Verdicts are one per node; that they name statuses that exist shows when these are looked up."""
+    if isinstance(said, Verdicts):
+        why = said.why
+        if not isinstance(why, np.ndarray) or why.shape != (node_count,) or why.dtype.kind not in "iu":
+            return wrong_answer(plugin, "Filter", f"answered with verdicts that are not {node_count} integers")
+    return said
+
+
+def _is_filter_answer(plugin: Plugin, answer: object) -> bool:
+    return isinstance(answer, Verdicts) and hasattr(plugin, "filter_rows")
+
+
+def _is_post_filter_answer(_: Plugin, answer: object) -> bool:
+    match answer:
+        case (None | PostFilterResult(), None | Status()):
+            return True
+    return False
+
+
+def _is_permit_answer(_: Plugin, answer: object) -> bool:
+    match answer:
+        case (Status(is_wait=True), int() | float() | np.integer() as timeout_s):
+            return timeout_s == timeout_s  # not NaN
+        case (None | Status(is_wait=False), _):
+            return True
+    return False
+
+
+_Check = Callable[[Plugin, object], bool]
+
+_NOTHING_ELSE: tuple[str, _Check] = ("None or a Status", lambda *_: False)
+_ANYTHING: tuple[str, _Check] = ("anything", lambda *_: True)
+#: What a method may answer besides None and a Status, by point. Who asks for scores and signs checks them itself, and
+#: nobody looks at what the last ones say.
+_ANSWERS: dict[str, tuple[str, _Check]] = {
+    "PreFilter": ("None, a PreFilterResult or a Status", lambda _, answer: isinstance(answer, PreFilterResult)),
+    "Filter": ("None or a Status, or Verdicts from filter_rows", _is_filter_answer),
+    "PostFilter": ("None, a Status or (PostFilterResult, Status)", _is_post_filter_answer),
+    "PostFilterPreview": ("a PostFilterPreview or a Status", lambda _, answer: isinstance(answer, PostFilterPreview)),
+    "Permit": ("None, a Status or (Status, seconds)", _is_permit_answer),
+    "Score": _ANYTHING,
+    "NormalizeScore": _ANYTHING,
+    "Sign": _ANYTHING,
+    "details": _ANYTHING,
+    "planned_volumes": _ANYTHING,
+    "EventsToRegister": _ANYTHING,
+    "Unreserve": _ANYTHING,
+    "Close": _ANYTHING,
+    "PostBind": _ANYTHING,
+}

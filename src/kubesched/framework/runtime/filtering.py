@@ -24,7 +24,7 @@ from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
 from kubesched.framework.results import Diagnosis, NodeStatuses
-from kubesched.framework.runtime.calling import PluginFailure, call, failure
+from kubesched.framework.runtime.calling import PluginFailure, call, checked_verdicts, failure
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.runtime.metering import SUCCESS, Meter, call_in, status_text
@@ -151,7 +151,7 @@ class Filtering:
                     state.skip_filter.add(name)
                 elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     return PreFilterOutcome(answer.of(name), not_reached=self._after(position))
-                elif answer.is_rejected:
+                elif answer.code is Code.UNSCHEDULABLE:
                     outcome.status = answer.of(name)
                 else:
                     raise failure(plugin, f'running PreFilter plugin "{name}"', answer)
@@ -186,7 +186,9 @@ class Filtering:
             raise
         started_s = meter.point("PreFilter", status_text(outcome.status), started_s)
         if outcome.status is not None:
-            return Fits(np.empty(0, dtype=np.intp), Diagnosis.of_pre_filter(outcome.status))
+            diagnosis = Diagnosis.of_pre_filter(outcome.status)
+            diagnosis.unschedulable_plugins.update(outcome.narrowed_by)
+            return Fits(np.empty(0, dtype=np.intp), diagnosis)
         try:
             fits = self._filter(state, evaluation, outcome)
         except KubeschedError as error:
@@ -454,6 +456,7 @@ class Filtering:
     def _ask_vector(self, plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
         self._meter.evaluated("Filter", plugin.name, len(nodes))
         said: Verdicts | Status | None = call_in(state, plugin, "Filter", plugin.filter_rows, state.pod_info.pod, nodes)
+        said = checked_verdicts(plugin, said, len(nodes))
         if isinstance(said, Status):
             raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
         if said is not None:
@@ -590,4 +593,4 @@ def _depends_on(plugin: Plugin, read: int) -> bool:
 def _nothing_left(narrowed_by: list[str]) -> Status:
     if len(narrowed_by) == 1:
         return Status.unresolvable(f"node(s) didn't satisfy plugin {narrowed_by[0]}")
-    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(narrowed_by)}] simultaneously")
+    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed_by))}] simultaneously")

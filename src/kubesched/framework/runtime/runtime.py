@@ -101,6 +101,11 @@ class Runtime:
         self._metrics = handle.metrics
         self._clock = handle.clock
 
+    def close(self) -> None:
+        """The plugins are not used any more; attempts under way may still end with them."""
+        for plugin in self.plugins.all():
+            close_plugin(plugin)
+
     # -- queueing
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -127,7 +132,7 @@ class Runtime:
         """PreFilter and Filter; raises PluginFailure."""
         try:
             return self.filtering.find_fits(state, evaluation)
-        except KubeschedError:
+        except Exception:
             self.kept.drop(state.pod_info)
             raise
 
@@ -151,7 +156,9 @@ class Runtime:
             if not hasattr(plugin, "post_filter_preview"):
                 continue
             pod = state.pod_info.pod
-            said: Any = call(plugin, "PostFilter", plugin.post_filter_preview, state, pod, diagnosis)
+            said: Any = call(plugin, "PostFilterPreview", plugin.post_filter_preview, state, pod, diagnosis)
+            if said is None:
+                continue
             if isinstance(said, Status):
                 said = PostFilterPreview(said)
             if answers.end_with(plugin, said, said.status, counts=bool(said.candidates or said.rejected)):
@@ -162,7 +169,7 @@ class Runtime:
         """PreScore, Score, normalise, weigh; raises PluginFailure."""
         try:
             return self.scoring.totals(state, fits)
-        except KubeschedError:
+        except Exception:
             self.kept.drop(state.pod_info)
             raise
 
@@ -170,7 +177,7 @@ class Runtime:
         """The rows with the highest total; raises PluginFailure."""
         try:
             return self.scoring.best(state, fits)
-        except KubeschedError:
+        except Exception:
             self.kept.drop(state.pod_info)
             raise
 
@@ -244,8 +251,13 @@ class Runtime:
                 any_work = True
             elif status.is_skip:
                 state.skip_pre_bind.add(plugin.name)
-            else:
+            elif status.is_error:
                 return status.of(plugin.name).wrapped(f'running PreBindPreFlight "{plugin.name}"')
+            else:
+                return Status.error(
+                    f'PreBindPreFlight {plugin.name} returned "{status.code.text}", which is unsupported. '
+                    "It is supposed to return Success, Skip, or Error status"
+                ).of(plugin.name)
         return None if any_work else Status.skip()
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -359,6 +371,11 @@ class _PostFilterAnswers(Generic[R]):
         reasons = self.status.reasons + status.reasons
         self.status = Status(Code.UNSCHEDULABLE, *reasons, plugin=self.status.plugin or plugin.name)
         return False
+
+
+def close_plugin(plugin: Plugin) -> None:
+    if hasattr(plugin, "close"):
+        call(plugin, "Close", plugin.close)
 
 
 def _rejected_or_error(plugin: Plugin, context: str, status: Status) -> Status:
