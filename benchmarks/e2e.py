@@ -20,6 +20,7 @@ import asyncio
 import json
 import os
 import shlex
+import signal
 import statistics
 import sys
 import tempfile
@@ -36,7 +37,7 @@ from benchmarks.driver import LEASE, Driver
 from benchmarks.processes import Process, machine
 from benchmarks.workload import Operation, Workload
 from kubesched.client import kubeconfig
-from kubesched.client.rest import ApiClient, connect
+from kubesched.client.rest import connect
 from kubesched.clock import RealClock
 
 _QPS: Final = 5_000
@@ -60,7 +61,7 @@ class Target:
     scheduler: tuple[str, ...]
     kubeconfig: str = ""
     source: str = ""  # another checkout's `src`, to take kubesched from
-    profile: Path | None = None  # where cProfile's figures go
+    profile: Path | None = None  # where `benchmarks.profiler` writes
 
     @property
     def environment(self) -> dict[str, str]:
@@ -78,7 +79,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="results as JSON")
     parser.add_argument("--beside", default="", metavar="SRC", help="another checkout's src, measured alternately")
     parser.add_argument("--out-beside", type=Path, metavar="FILE", help="its results")
-    parser.add_argument("--profile", type=Path, metavar="FILE", help="run under cProfile, and keep its figures")
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="sample the scheduler, and write where its CPU goes"
+    )
     args = parser.parse_args()
     if args.list:
         print("\n".join(workloads.names()))
@@ -117,10 +120,14 @@ async def measure(wanted: Workload, target: Target) -> dict[str, Any]:
             "--kubeconfig-out", str(config),
         )  # fmt: skip
         with Process(command, Path(folder, "server.log")) as server:
-            while not config.exists() or not config.stat().st_size:
+            while not _is_written(config):
                 server.check()
                 await asyncio.sleep(0.05)
             return await _measure_on(str(config), server, wanted, target, Path(folder))
+
+
+def _is_written(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 async def _measure_on(
@@ -177,13 +184,13 @@ class Run:
 
     # -- operations
 
-    async def _op_createNodes(self, count: int, template: dict[str, Any]) -> None:  # noqa: N802 - as in the files
+    async def _op_createNodes(self, count: int, template: dict[str, Any]) -> None:
         await self._create(count, template)
 
-    async def _op_createAny(self, count: int, template: dict[str, Any]) -> None:  # noqa: N802
+    async def _op_createAny(self, count: int, template: dict[str, Any]) -> None:
         await self._create(count, template)
 
-    async def _op_createPods(  # noqa: N802
+    async def _op_createPods(
         self, count: int, template: dict[str, Any], measure: bool = False, fits: bool = True, per_s: float = 0.0
     ) -> None:
         """`measure`: these are what is counted. `fits: false`: they stay without a node, and are told why."""
@@ -193,7 +200,7 @@ class Run:
         elif measure:
             self._driver.measured.update(uids)
 
-    async def _op_startScheduler(self, standby: bool = True) -> None:  # noqa: N802
+    async def _op_startScheduler(self, standby: bool = True) -> None:
         """It stands by until `lead`, or begins at once."""
         settings = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -204,13 +211,12 @@ class Run:
                 "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "1s",
             },
         }  # fmt: skip
-        path = Path(self._folder, "scheduler.yaml")
-        path.write_text(yaml.safe_dump(settings))
         if standby:
             await self._driver.hold_lease()
-        command = [*self._target.scheduler, "--config", str(path), "--secure-port", "0"]
+        config = _written(self._folder / "scheduler.yaml", yaml.safe_dump(settings))
+        command = [*self._target.scheduler, "--config", config, "--secure-port", "0"]
         if self._target.profile is not None:
-            command[1:1] = ["-m", "cProfile", "-o", str(self._target.profile)]
+            command[1:2] = ["-m", "benchmarks.profiler", str(self._target.profile)]
         self._began_at = time.monotonic()
         self._scheduler = Process(command, self._folder / "scheduler.log", environment=self._target.environment)
         if standby:
@@ -237,14 +243,12 @@ class Run:
             log = self.scheduler.log.read_text(errors="replace")
             raise RuntimeError(f"{len(missing)} of {len(self._driver.measured)} pods have no node; log:\n{log[-3000:]}")
 
-    async def _op_barrierRejected(self) -> None:  # noqa: N802
+    async def _op_barrierRejected(self) -> None:
         """All pods that fit nowhere were told so."""
         if not await self._driver.until_rejected(self._never_fit, _BARRIER_S):
             raise RuntimeError("some pods that fit nowhere were not told so")
 
-    async def _op_churn(  # noqa: C901
-        self, every_ms: int, template: dict[str, Any], mode: str = "recreate", count: int = 10
-    ) -> None:
+    async def _op_churn(self, every_ms: int, template: dict[str, Any], mode: str = "recreate", count: int = 10) -> None:
         """From now to the end. `recreate`: up to `count` at a time, the oldest goes first; `create`: they stay."""
 
         async def work() -> None:
@@ -264,13 +268,14 @@ class Run:
 
     async def _create(self, count: int, template: dict[str, Any], *, per_s: float = 0.0) -> list[bytes]:
         options = {"count": count, "template": template}
-        uids = await self._driver.create(workloads.documents(options, 0), per_s=per_s)
-        return uids
+        return await self._driver.create(workloads.documents(options, 0), per_s=per_s)
 
     async def _mark(self) -> None:
         self._cpu_before = self.scheduler.cpu_s
         self._server_before = self._server.cpu_s if self._server is not None else 0.0
         self._events_before = await self._driver.event_count()
+        if self._target.profile is not None:
+            self.scheduler.process.send_signal(signal.SIGUSR1)
 
     async def _finish(self) -> None:
         """Wait until events and statuses are there, as far as they come in time, and draw up the bill."""
@@ -302,6 +307,11 @@ class Run:
             "events_missing": max(0, wanted - arrived),
             "delivered_after_s": now - last if arrived >= wanted else None,
         }
+
+
+def _written(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
 
 
 def median(runs: Sequence[dict[str, Any]], key: str) -> float | None:

@@ -1,4 +1,4 @@
-"""What a process has used, as Linux counts it: CPU of all its threads, dead ones included, and the peak of its memory."""
+"""What a process has used, as Linux counts it: CPU of all its threads, dead ones included, and its memory's peak."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ ever written back from them, since a document made from a struct would erase wha
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import dataclass_transform
 
 import msgspec
@@ -157,9 +159,18 @@ def parse_time(text: str) -> float:
 
 def format_time(seconds: float) -> str:
     """`2026-01-15T08:00:00Z`: Kubernetes' Time, to the second (cut, not rounded)."""
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second(math.floor(seconds))
 
 
 def format_micro_time(seconds: float) -> str:
     """`2026-01-15T08:00:00.000000Z`: Kubernetes' MicroTime, always six digits, as leases and events want it."""
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole = math.floor(seconds)
+    micros = round((seconds - whole) * 1_000_000)
+    if micros == 1_000_000:
+        whole, micros = whole + 1, 0
+    return f"{_second(whole)[:-1]}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

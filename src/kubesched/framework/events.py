@@ -8,7 +8,7 @@ before and after and answers QUEUE (try again) or SKIP. No hint function means Q
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntFlag
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -75,10 +75,17 @@ class ClusterEvent:
     resource: str
     action: ActionType
     custom_label: str = ""
+    _hash: int = field(init=False, repr=False, compare=False)  # that of an enum is slow, and events are looked up often
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.resource, int(self.action), self.custom_label)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def label(self) -> str:
-        return self.custom_label or _label(self.resource, self.action)
+        return self.custom_label or _label(self)
 
     def covers(self, happened: ClusterEvent) -> bool:
         """Whether a registration for this event wants to hear of `happened`."""
@@ -105,13 +112,15 @@ class ClusterEventWithHint:
 
 
 @lru_cache(maxsize=1024)
-def _label(resource: str, action: ActionType) -> str:
+def _label(event: ClusterEvent) -> str:
     """As the original's metrics spell it: "AssignedPodDelete", "storage.k8s.io/CSINodeAdd"."""
+    resource = event.resource
     if resource == TARGET_POD:
         resource = UNSCHEDULED_POD
     kind = kinds.named(resource)
     group = kind.group if kind is not None else ""
-    return f"{group}/{resource}{_action_text(action)}" if group else f"{resource}{_action_text(action)}"
+    action = _action_text(event.action)
+    return f"{group}/{resource}{action}" if group else f"{resource}{action}"
 
 
 def _action_text(action: ActionType) -> str:

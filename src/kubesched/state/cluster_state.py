@@ -95,14 +95,18 @@ class ClusterState:
         """The watch shows a pod with a node. Returns the version before, or None when the pod is new to us."""
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         placement = self.placements.get(uid)
-        info = PodInfo(pod)
         if placement is None:
+            info = PodInfo(pod)
             self.nodes.place(info, node_name)
             self.placements[uid] = Placement(info, node_name, assumed=False)
             return None
         before = placement.pod
+        info = before.followed_by(pod)
         if placement.node_name == node_name and before.takes_the_same(info):
-            self.nodes.swap(info, node_name, 0 if before.looks_the_same(info) else aspects.PODS)
+            looks_the_same = before.looks_the_same(info)
+            if looks_the_same:
+                info.class_key = before.class_key
+            self.nodes.swap(info, node_name, 0 if looks_the_same else aspects.PODS)
         else:
             self.nodes.displace(uid, placement.node_name)
             self.nodes.place(info, node_name)

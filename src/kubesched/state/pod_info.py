@@ -35,10 +35,12 @@ class PodInfo:
         "placed_requests",
         "pod",
         "signatures",
+        "uid",
     )
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
+        self.uid: str = pod.metadata.uid
         self.placed_requests, self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.node_share(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(pod)
         self._requests: dict[str, int] | None = None
@@ -48,16 +50,27 @@ class PodInfo:
         #: Per profile the scheduling signature, with the version of the state that it is true of; by the framework.
         self.signatures: dict[str, tuple[Hashable, tuple[Hashable, ...]]] | None = None
 
+    def followed_by(self, pod: Pod) -> PodInfo:
+        """The same pod in a newer version. What cannot have changed is taken over and not computed anew."""
+        if not _counts_the_same(self.pod, pod):
+            return PodInfo(pod)
+        newer = PodInfo.__new__(PodInfo)
+        newer.pod = pod
+        newer.uid = self.uid
+        newer.placed_requests = self.placed_requests
+        newer.nonzero_cpu_milli = self.nonzero_cpu_milli
+        newer.nonzero_memory_bytes = self.nonzero_memory_bytes
+        newer.host_ports = self.host_ports
+        newer._requests = self._requests
+        newer._seniority = newer.class_key = newer.signatures = None
+        return newer
+
     @property
     def requests(self) -> dict[str, int]:
         """What the pod asks of a node it is not yet on."""
         if self._requests is None:
             self._requests = pod_requests.pod_requests(self.pod)
         return self._requests
-
-    @property
-    def uid(self) -> str:
-        return self.pod.metadata.uid
 
     @property
     def key(self) -> str:
@@ -80,7 +93,7 @@ class PodInfo:
 
     def takes_the_same(self, other: PodInfo) -> bool:
         """Whether both take the same resources and ports from a node."""
-        return (
+        return self.placed_requests is other.placed_requests or (
             self.placed_requests == other.placed_requests
             and self.nonzero_cpu_milli == other.nonzero_cpu_milli
             and self.nonzero_memory_bytes == other.nonzero_memory_bytes
@@ -101,6 +114,29 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"<PodInfo {self.key}>"
+
+
+def _counts_the_same(old: Pod, new: Pod) -> bool:
+    """Whether two versions of a pod agree in all that requests and ports are computed from."""
+    before, after = old.spec, new.spec
+    if not (
+        before.containers == after.containers
+        and before.init_containers == after.init_containers
+        and before.resources == after.resources
+        and before.overhead == after.overhead
+    ):
+        return False
+    was, now = old.status, new.status
+    return (
+        was.container_statuses == now.container_statuses
+        and was.init_container_statuses == now.init_container_statuses
+        and was.resources == now.resources
+        and was.allocated_resources == now.allocated_resources
+        and (
+            was.conditions is now.conditions
+            or pod_requests.is_resize_infeasible(old) == pod_requests.is_resize_infeasible(new)
+        )
+    )
 
 
 def _start_text(time: str | None) -> str:
