@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,3 +19,23 @@ def logging_as_shipped() -> None:
         logger = logging.getLogger(name)
         logger.setLevel(logging.NOTSET)
         logger.disabled, logger.propagate = False, True
+
+
+class _Bugs(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "is_bug", False):
+            self.told.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def no_bug_is_logged(logging_as_shipped: None) -> Iterator[list[str]]:
+    """What production code survives is a failure here; a test that is about surviving it clears the list."""
+    handler, log = _Bugs(), logging.getLogger("kubesched.scheduler")
+    log.addHandler(handler)
+    yield handler.told
+    log.removeHandler(handler)
+    assert not handler.told, "\n".join(handler.told)

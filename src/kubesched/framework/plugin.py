@@ -31,13 +31,16 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
 Explanations also ask for `details(state, pod, node)`, JSON-able facts about a node that the plugin rejected, and
 `planned_volumes(state, pod, node)`, `{"bind": {claim: volume}, "provision": [claim]}` or None when nothing is to bind.
 
+A plugin that does something beside the cycles may have `close()`: it is called when the plugin is no longer used,
+because the scheduler stops or another configuration takes over.
+
 A plugin is made as `PluginClass(args, handle)`: args is the decoded struct of `args_type`, or the raw mapping when the
 class declares none; see `Handle` for what it may use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -95,8 +98,10 @@ class PreFilterResult:
 
     __slots__ = ("node_names",)
 
-    def __init__(self, node_names: frozenset[str] | None) -> None:
-        self.node_names = node_names
+    def __init__(self, node_names: Iterable[str] | None) -> None:
+        if isinstance(node_names, str):
+            raise TypeError(f"node_names is the text {node_names!r}, want a collection of names")
+        self.node_names = frozenset(node_names) if node_names is not None else None
 
 
 class Plugin:

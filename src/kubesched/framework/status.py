@@ -48,8 +48,9 @@ class Status:
     __slots__ = ("cause", "code", "plugin", "reasons")
 
     def __init__(self, code: Code, *reasons: str, plugin: str = "", cause: BaseException | None = None) -> None:
-        self.code = code
-        self.reasons: tuple[str, ...] = reasons
+        self.code = code if type(code) is Code else Code(code)
+        # Plugins pass numbers and exceptions, too.
+        self.reasons: tuple[str, ...] = tuple(each if type(each) is str else str(each) for each in reasons)
         self.plugin = plugin
         self.cause = cause
 

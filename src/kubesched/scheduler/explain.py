@@ -10,7 +10,7 @@ and PostFilter plugins are asked what they would do instead of doing it. The clu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,13 @@ from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.results import NO_NODES_MESSAGE, Diagnosis, fit_message
-from kubesched.framework.runtime.calling import PluginFailure, call
+from kubesched.framework.runtime.calling import PluginFailure, call, checked_verdicts
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.filtering import as_step_failure
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.runtime.scoring import best_rows
 from kubesched.framework.status import Status
+from kubesched.scheduler.bugs import as_bug
 from kubesched.scheduler.explanation import Explanation, PluginScore, PreFilterAnswer
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo
@@ -65,6 +66,8 @@ class _Attempt:
                 self._schedule()
             except PluginFailure as failure:
                 found.error = found.message = failure.status.message
+            except Exception as error:
+                found.error = found.message = as_bug(error, found.pod).message
         return found
 
     def _schedule(self) -> None:
@@ -95,7 +98,8 @@ class _Attempt:
         try:
             outcome = self._runtime.filtering.pre_filter(self._state, nothing_kept)
         finally:
-            answer.skipped = tuple(self._state.skip_filter)
+            asked = self._runtime.plugins.pre_filter
+            answer.skipped = tuple(plugin.name for plugin in asked if plugin.name in self._state.skip_filter)
         answer.status, answer.node_names = outcome.status, outcome.node_names
         self._narrowed_by = outcome.narrowed_by
         self._narrowed_status = outcome.elsewhere
@@ -115,8 +119,10 @@ class _Attempt:
                 said = call(plugin, "Filter", plugin.filter, self._state, self._pod, node)
                 yield said.of(plugin.name) if said is not None and not said.is_success else None
             return
-        answer: Verdicts | Status | None = call(
-            plugin, "Filter", plugin.filter_rows, self._state, self._pod, self._nodes
+        answer: Verdicts | Status | None = checked_verdicts(
+            plugin,
+            call(plugin, "Filter", plugin.filter_rows, self._state, self._pod, self._nodes),
+            len(self._nodes),
         )
         if isinstance(answer, Verdicts):
             statuses = [status.of(plugin.name) if status is not None else None for status in answer.statuses]
@@ -164,7 +170,7 @@ class _Attempt:
 
     def _add_details(self, plugin: Plugin, node: NodeInfo) -> None:
         facts: Any = call(plugin, "details", plugin.details, self._state, self._pod, node)
-        if facts and not isinstance(facts, Status):
+        if isinstance(facts, Mapping) and facts:
             self._found.details.setdefault(node.name, {})[plugin.name] = facts
 
     # -- no node fits
@@ -194,7 +200,8 @@ class _Attempt:
         parts = self._runtime.scoring.by_plugin(self._state, rows)
         nodes = self._table.nodes_at(rows)
         found.volumes = self._volumes(nodes)
-        found.pre_score_skipped = tuple(self._state.skip_score)
+        asked = self._runtime.plugins.pre_score
+        found.pre_score_skipped = tuple(plugin.name for plugin in asked if plugin.name in self._state.skip_score)
         found.scores = {
             name: {part.plugin: PluginScore(int(part.raw[i]), int(part.normalized[i]), part.weight) for part in parts}
             for i, name in enumerate(self._names(nodes))
@@ -210,8 +217,11 @@ class _Attempt:
         """From whichever plugin would bind volumes; None when there is nothing to bind."""
         for plugin in self._runtime.plugins.filter:
             if hasattr(plugin, "planned_volumes") and plugin.name not in self._state.skip_filter:
-                planned = {node.name: plugin.planned_volumes(self._state, self._pod, node) for node in nodes}
-                if all(plan is not None for plan in planned.values()):
+                planned: dict[str, Any] = {
+                    node.name: call(plugin, "planned_volumes", plugin.planned_volumes, self._state, self._pod, node)
+                    for node in nodes
+                }
+                if all(isinstance(plan, Mapping) for plan in planned.values()):
                     return planned
         return None
 

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kubesched.scheduler import bugs
+
 
 class Inbox:
     def __init__(self, on_post: Callable[[], None]) -> None:
@@ -22,11 +24,14 @@ class Inbox:
         self._on_post()
 
     def apply_all(self) -> None:
-        """Apply what is there, and what is posted meanwhile."""
+        """Apply what is there, and what is posted meanwhile; what cannot be applied does not stop the rest."""
         notes = self._notes
         while notes:
             apply, args = notes.popleft()
-            apply(*args)
+            try:
+                apply(*args)
+            except Exception as error:
+                bugs.tell(error, "news could not be applied, going on without it news=%.300r", args)
 
     def __len__(self) -> int:
         return len(self._notes)

@@ -25,6 +25,7 @@ from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.runtime.scoring import best_rows
 from kubesched.framework.status import Code, Status
 from kubesched.metrics import Metrics
+from kubesched.scheduler.bugs import as_bug
 from kubesched.scheduler.outcome import CLEAR, KEEP, Decision, Failure, rejection
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo
@@ -55,6 +56,8 @@ class SchedulingCycle:
             return Failure(error.status)
         except KubeschedError as error:
             return Failure(Status.error(error))
+        except Exception as error:
+            return Failure(as_bug(error, pod_info.key))
         finally:
             self._metrics.scheduling_algorithm(self._clock.monotonic() - started_s)
         assert epoch == self._cluster.nodes.journal.position, "the cluster state changed during a scheduling cycle"
@@ -107,11 +110,14 @@ class SchedulingCycle:
     def _reserve_and_permit(self, pod_info: PodInfo, runtime: Runtime, decision: Decision) -> Decision | Failure:
         """Failures here move no other pods: what was assumed is given back before anybody saw it."""
         pod, state, node_name = pod_info.pod, decision.state, decision.node_name
-        status = runtime.reserve(state, pod, node_name)
-        if status is None:
-            status = runtime.permit(state, pod, node_name)
-            if status is not None and status.is_wait:
-                status = None
+        try:
+            status = runtime.reserve(state, pod, node_name)
+            if status is None:
+                status = runtime.permit(state, pod, node_name)
+                if status is not None and status.is_wait:
+                    status = None
+        except Exception as error:
+            status = as_bug(error, pod_info.key)
         if status is None:
             return decision
         runtime.unreserve(state, pod, node_name)

@@ -74,6 +74,8 @@ def check_plugin(plugin: type[Plugin]) -> frozenset[str]:
         found = getattr(plugin, method, None)
         if found is not None:
             _check_signature(plugin, method, found, parameters)
+    if hasattr(plugin, "normalize_rows") and not hasattr(plugin, "score_scale"):
+        raise PluginSetupError(f"plugin {plugin.name}: normalize_rows needs score_scale beside it")
     points = frozenset(
         point for point, methods in POINT_METHODS.items() if any(hasattr(plugin, method) for method in methods)
     )

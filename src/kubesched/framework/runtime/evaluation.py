@@ -24,9 +24,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Reads, Verdicts
-from kubesched.framework.runtime.calling import PluginFailure, call, failure
+from kubesched.framework.runtime.calling import (
+    PluginFailure,
+    call,
+    checked_verdicts,
+    failure,
+    raised,
+    wrong_answer,
+)
 from kubesched.framework.runtime.metering import Meter, call_in
 from kubesched.framework.status import LASTING_SKIP, Status
 from kubesched.state.cluster_state import ClusterState
@@ -306,7 +314,7 @@ class Evaluation:
     def _ask(self, plugin: Plugin, nodes: NodeSet) -> NDArray[np.int32] | int:
         answer = call_in(self.state, plugin, "Filter", plugin.filter_rows, self.state.pod_info.pod, nodes)
         self._meter.evaluated("Filter", plugin.name, len(nodes))
-        return self.encode(plugin, answer)
+        return self.encode(plugin, checked_verdicts(plugin, answer, len(nodes)))
 
     def encode(self, plugin: Plugin, answer: Verdicts | Status | None) -> NDArray[np.int32] | int:
         """A plugin's verdicts in the codes of this evaluation's `statuses`."""
@@ -315,7 +323,11 @@ class Evaluation:
         if isinstance(answer, Status):
             raise failure(plugin, f'running "{plugin.name}" filter plugin', answer)
         ids = [self.status_id(status.of(plugin.name) if status is not None else None) for status in answer.statuses]
-        return np.array(ids, dtype=np.int32)[answer.why]
+        try:
+            return np.array(ids, dtype=np.int32)[answer.why]
+        except IndexError:
+            status = wrong_answer(plugin, "Filter", "answered with verdicts that have no status")
+            raise failure(plugin, f'running "{plugin.name}" filter plugin', status) from None
 
     def status_id(self, status: Status | None) -> int:
         found = self._status_ids.get(status)
@@ -396,12 +408,15 @@ class Evaluation:
             return None
         plugin: Any = score.plugin
         pod = self.state.pod_info.pod
-        scale = plugin.score_scale(self.state, pod, fitting.of(score.raw))
-        if scale != score.scale:
-            score.scale, asked = scale, whole
-        if asked is not None:
-            self._put(score, asked, plugin.normalize_rows(self.state, pod, score.raw[asked], scale))
-            self._check(score, asked)
+        try:
+            scale = plugin.score_scale(self.state, pod, fitting.of(score.raw))
+            if scale != score.scale:
+                score.scale, asked = scale, whole
+            if asked is not None:
+                self._put(score, asked, plugin.normalize_rows(self.state, pod, score.raw[asked], scale))
+        except Exception as error:
+            raise _normalize_failure(plugin, raised(plugin, "NormalizeScore", error)) from error
+        self._check(score, asked)
         return asked
 
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> RowIndex:
@@ -440,7 +455,10 @@ def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
         scores = call_in(state, plugin, "Score", plugin.score_rows, pod, nodes)
         if isinstance(scores, Status):
             raise _score_failure(plugin, scores)
-        return np.asarray(scores, dtype=np.int64)
+        try:
+            return _column(scores, len(nodes))
+        except _MISFITS as error:
+            raise _score_failure(plugin, wrong_answer(plugin, "Score", f"scores are no column: {error}")) from None
     scores = np.zeros(len(nodes), dtype=np.int64)
     for position, node in enumerate(nodes.infos()):
         score = call_in(state, plugin, "Score", plugin.score, pod, node)
@@ -448,7 +466,7 @@ def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
             raise _score_failure(plugin, score)
         try:
             scores[position] = score
-        except (TypeError, ValueError, OverflowError):
+        except _MISFITS:
             raise _score_failure(plugin, Status.error(f"score of node {node.name} is {score!r}, want an int")) from None
     return scores
 
@@ -456,19 +474,20 @@ def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
 def normalized_scores(plugin: Any, state: CycleState, nodes: NodeSet, raw: Ints) -> Ints:
     """Scores in 0..100, from scratch; raises PluginFailure."""
     pod = state.pod_info.pod
+    answer: Any
     if hasattr(plugin, "normalize_rows"):
-        scores: Ints = plugin.normalize_rows(state, pod, raw, plugin.score_scale(state, pod, raw))
+        answer = call(plugin, "NormalizeScore", _normalize_rows, plugin, state, pod, raw)
     elif hasattr(plugin, "normalize_score"):
         answer = call(plugin, "NormalizeScore", plugin.normalize_score, state, pod, nodes, raw.copy())
-        if isinstance(answer, Status):
-            raise PluginFailure(
-                Status.error(
-                    f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {answer.message}'
-                ).of(plugin.name)
-            )
-        scores = np.asarray(answer, dtype=np.int64)
     else:
-        scores = raw
+        answer = raw
+    if isinstance(answer, Status):
+        raise _normalize_failure(plugin, answer)
+    try:
+        scores = _column(answer, len(raw))
+    except _MISFITS as error:
+        status = wrong_answer(plugin, "NormalizeScore", f"scores are no column: {error}")
+        raise _normalize_failure(plugin, status) from None
     check_range(plugin, scores)
     return scores
 
@@ -482,6 +501,26 @@ def check_range(plugin: Plugin, scores: Ints) -> None:
                 f"{worst}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
             ).of(plugin.name)
         )
+
+
+_MISFITS = (TypeError, ValueError, OverflowError)
+
+
+def _column(scores: Any, node_count: int) -> Ints:
+    """One of _MISFITS if that is what it is."""
+    column: Ints = np.asarray(scores, dtype=np.int64)
+    if column.shape != (node_count,):
+        raise ValueError(f"want {node_count} of them, shape is {column.shape}")
+    return column
+
+
+def _normalize_rows(plugin: Any, state: CycleState, pod: Pod, raw: Ints) -> Any:
+    return plugin.normalize_rows(state, pod, raw, plugin.score_scale(state, pod, raw))
+
+
+def _normalize_failure(plugin: Plugin, status: Status) -> PluginFailure:
+    text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {status.message}'
+    return PluginFailure(Status.error(text).of(plugin.name))
 
 
 def _score_failure(plugin: Plugin, status: Status) -> PluginFailure:

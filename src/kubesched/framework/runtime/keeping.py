@@ -15,7 +15,7 @@ import msgspec
 
 from kubesched.api.core import Pod, Volume
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.runtime.calling import call, failure
+from kubesched.framework.runtime.calling import call, failure, wrong_answer
 from kubesched.framework.runtime.evaluation import Evaluation, Score
 from kubesched.framework.runtime.metering import SUCCESS, Meter
 from kubesched.framework.status import Status
@@ -193,6 +193,10 @@ def _real_volumes(pod: Pod) -> tuple[Volume, ...]:
 
 def _sign(plugin: Plugin, pod_info: PodInfo) -> Hashable | None:
     part = call(plugin, "Sign", plugin.sign, pod_info.pod)
+    try:
+        hash(part)
+    except TypeError:
+        part = wrong_answer(plugin, "Sign", f"answered with {type(part).__name__}, which is not hashable")
     if isinstance(part, Status):
         raise failure(plugin, f'signing the pod for plugin "{plugin.name}"', part)
     return part

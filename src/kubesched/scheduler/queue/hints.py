@@ -9,11 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
+from typing import Any
 
 from kubesched.api.core import Pod
 from kubesched.clock import Clock
 from kubesched.framework.events import ALL_EVENTS, ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint
 from kubesched.framework.plugin import Plugin
+from kubesched.framework.runtime.build import PluginSetupError
+from kubesched.framework.runtime.calling import call
+from kubesched.framework.status import Status
 from kubesched.metrics import Metrics
 from kubesched.scheduler.queue.in_flight import Happening
 from kubesched.scheduler.queue.queued_pod import QueuedPod
@@ -37,8 +41,7 @@ class HintTable:
         self._plugins = {plugin.name: plugin for plugin in plugins}
         self.registered: dict[str, list[ClusterEventWithHint]] = {}
         for name, plugin in self._plugins.items():
-            events = plugin.events_to_register()
-            self.registered[name] = [ClusterEventWithHint(ALL_EVENTS)] if events is None else events
+            self.registered[name] = _registered(plugin)
         self._listeners: dict[ClusterEvent, Mapping[str, list[HintFunction | None]]] = {}
 
     def listeners(self, happened: ClusterEvent) -> Mapping[str, list[HintFunction | None]]:
@@ -85,6 +88,21 @@ class HintTable:
         except Exception as error:
             log.error("plugin failed to sign a pod plugin=%s pod=%s error=%s", name, pod.key, error, exc_info=error)
             return None
+
+
+def _registered(plugin: Plugin) -> list[ClusterEventWithHint]:
+    """PluginSetupError where the plugin does not say."""
+    answer: Any = call(plugin, "EventsToRegister", plugin.events_to_register)
+    match answer:
+        case None:
+            return [ClusterEventWithHint(ALL_EVENTS)]
+        case Status():
+            problem = answer.message
+        case list() | tuple() if all(isinstance(each, ClusterEventWithHint) for each in answer):
+            return list(answer)
+        case _:
+            problem = f"answered with {answer!r:.100}, want a list of ClusterEventWithHint"
+    raise PluginSetupError(f'plugin "{plugin.name}": events_to_register: {problem}')
 
 
 class HintAsker:

@@ -28,6 +28,7 @@ from kubesched.api.core import Pod
 from kubesched.clock import Clock
 from kubesched.framework import events
 from kubesched.framework.events import ClusterEvent
+from kubesched.framework.runtime.calling import PLUGIN_ERRORS, raised
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.metrics import Metrics
 from kubesched.scheduler.queue.backoff import BackoffQueue
@@ -385,7 +386,17 @@ def _sort_key(runtime: Runtime) -> Callable[[QueuedPod], Any]:
         key: Callable[[QueuedPod], Any] = plugin.sort_key
         return key
 
+    has_failed = False
+
     def compare(a: QueuedPod, b: QueuedPod) -> int:
-        return -1 if plugin.less(a, b) else 1 if plugin.less(b, a) else 0
+        """Where the plugin fails the order of arrival counts: a pod out of turn is better than one that is lost."""
+        nonlocal has_failed
+        try:
+            return -1 if plugin.less(a, b) else 1 if plugin.less(b, a) else 0
+        except PLUGIN_ERRORS as error:
+            if not has_failed:
+                has_failed = True
+                raised(plugin, "Less", error)
+            return 0
 
     return cmp_to_key(compare)
