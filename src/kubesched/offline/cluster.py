@@ -66,7 +66,10 @@ class Cluster:
         self._world = World(self._clock)
         self._state = ClusterState()
         chance, metrics = Chance(seed), Metrics()
-        self._scheduler = Scheduler(self._state, self._world, self._clock, chance, metrics)
+        self._loop = PrivateLoop()
+        self._scheduler = Scheduler(
+            self._state, self._world, self._clock, chance, metrics, start_binding=self._loop.start_at_once
+        )
         self._runtimes = build_profiles(
             configuration,
             registry,
@@ -83,8 +86,7 @@ class Cluster:
             max_backoff_s=configuration.pod_max_backoff_seconds,
         )
         self._world.on_change = self._scheduler.deliver
-        self._driver = Driver(self._scheduler, self._world, self._clock)
-        self._loop = PrivateLoop()
+        self._driver = Driver(self._scheduler, self._world, self._clock, self._loop)
         for obj in sorted(objects, key=_waiting_pods_last):
             self._world.put(obj)
         self._scheduler.inbox.apply_all()

@@ -17,6 +17,7 @@ from kubesched.api import kinds
 from kubesched.api.core import Pod
 from kubesched.clock import ManualClock
 from kubesched.offline.outcomes import Outcome, Result, Run
+from kubesched.offline.private_loop import PrivateLoop
 from kubesched.offline.world import World
 from kubesched.scheduler.queue import QueuedPod
 from kubesched.scheduler.queue.scheduling_queue import FLUSH_AFTER_S
@@ -29,10 +30,11 @@ _IDLE_TURNS = 5
 
 
 class Driver:
-    def __init__(self, scheduler: Scheduler, world: World, clock: ManualClock) -> None:
+    def __init__(self, scheduler: Scheduler, world: World, clock: ManualClock, loop: PrivateLoop) -> None:
         self._scheduler = scheduler
         self._world = world
         self._clock = clock
+        self._loop = loop
         self._attempts: dict[str, int] = {}
         self._victims: dict[str, list[str]] = {}
         self._under_way = ""
@@ -108,14 +110,17 @@ class Driver:
 
     async def _let_tasks_run(self) -> None:
         """Until bindings and writes have come to their end, or wait for time to pass."""
+        scheduler, loop = self._scheduler, self._loop
         idle = 0
         while idle < _IDLE_TURNS:
-            await asyncio.sleep(0)
-            if self._scheduler.inbox:
-                self._scheduler.inbox.apply_all()
+            if scheduler.inbox:
+                scheduler.inbox.apply_all()
                 idle = 0
+            elif not scheduler.has_tasks and not loop.has_turn_to_take:
+                return
             else:
                 idle += 1
+                await asyncio.sleep(0)
 
     def _wait_for_binding_or_error(self) -> bool:
         """Move time on if somebody waits for nothing else; False when nobody does."""

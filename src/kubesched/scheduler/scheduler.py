@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from kubesched.api.changes import Change
@@ -38,6 +38,9 @@ from kubesched.state.pod_info import PodInfo
 
 log = logging.getLogger("kubesched.scheduler")
 
+#: Makes a task of a name and a coroutine.
+TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any]]
+
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
 #: How long a stop waits for binds whose calls are on their way.
@@ -54,7 +57,10 @@ class Scheduler:
         clock: Clock,
         chance: Chance,
         metrics: Metrics,
+        *,
+        start_binding: TaskStarter | None = None,
     ) -> None:
+        """`start_binding` makes a task of a binding cycle; the default is the loop's own way."""
         self.state = state
         self.clock = clock
         self.metrics = metrics
@@ -64,6 +70,7 @@ class Scheduler:
         self._cycle = SchedulingCycle(state, clock, chance, metrics)
         self._bindings: dict[str, Binding] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._start_binding = start_binding or _start_soon
         self._awake = asyncio.Event()
         self._stopping = False
         #: Who runs a scheduling cycle that is not over: one that waits for an extender.
@@ -178,7 +185,7 @@ class Scheduler:
             self.queue.done(queued.uid)  # nothing that happens from here on can make the pod unschedulable
         self._bindings[queued.uid] = binding
         self.metrics.goroutines("binding").inc()
-        self._spawn(f"binding of {queued.key}", binding.run())
+        self._watch(self._start_binding(f"binding of {queued.key}", binding.run()))
 
     async def stop(self) -> None:
         """No new cycle, and none that waits for an extender; binding cycles end before their bind call or finish it,
@@ -318,9 +325,14 @@ class Scheduler:
     # -- tasks
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
+        self._watch(_start_soon(name, work))
+
+    def _watch(self, task: asyncio.Task[Any]) -> None:
+        if task.done():
+            self._task_done(task)
+        else:
+            self._tasks.add(task)
+            task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -330,6 +342,15 @@ class Scheduler:
     @property
     def binding_count(self) -> int:
         return len(self._bindings)
+
+    @property
+    def has_tasks(self) -> bool:
+        """Something runs beside the cycles: a binding, the writing of a status, what a plugin has spawned."""
+        return bool(self._tasks)
+
+
+def _start_soon(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
+    return asyncio.get_running_loop().create_task(work, name=name)
 
 
 def _failure_of(binding: Binding, status: Status) -> Failure:
