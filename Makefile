@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
+# Manifests that the embedded control plane starts with.
+LOAD ?= examples/cluster
 
 .PHONY: run serve test check format bench conformance clean
 
@@ -14,10 +16,10 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 run: $(STAMP)  ## embedded control plane over HTTP, schedules the example cluster, shows the result, ends
-	$(BIN)/kubesched run --embedded --load examples --until-settled $(ARGS)
+	$(BIN)/kubesched run --embedded --load $(LOAD) --until-settled $(ARGS)
 
 serve: $(STAMP)  ## the same, but stays up and tells how to point kubectl at it
-	$(BIN)/kubesched run --embedded --load examples $(ARGS)
+	$(BIN)/kubesched run --embedded --load $(LOAD) $(ARGS)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -1,6 +1,6 @@
 """A plugin in one file: pods that name a GPU model land on nodes that have it, and the emptier node is the better one.
 
-kubesched run --embedded --load examples --until-settled --plugin examples/plugins/gpu_model.py:GpuModel
+kubesched run --embedded --load examples/cluster --until-settled --plugin examples/plugins/gpu_model.py:GpuModel
 """
 
 from kubesched.framework import Plugin, Status

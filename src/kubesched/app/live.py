@@ -26,7 +26,7 @@ from kubesched.client.extender import HttpExtender, extenders_of
 from kubesched.client.kubeconfig import ClientConfig
 from kubesched.client.port import ApiPort
 from kubesched.client.rate import TokenBucket
-from kubesched.client.reflector import UNFINISHED_PODS, Reflector
+from kubesched.client.reflector import UNFINISHED_PODS, Reflector, ReflectorSettings
 from kubesched.client.request_metrics import RequestMetrics
 from kubesched.client.rest import ApiClient, connect
 from kubesched.clock import Chance, Clock, RealClock
@@ -57,6 +57,9 @@ class LiveOptions:
     pod_max_in_unschedulable_s: float = 300.0
     #: Over what the configuration says; None leaves it to that.
     leader_elect: bool | None = None
+    #: How long one call to the API server may take, and how patient watches are.
+    call_timeout_s: float = 30.0
+    watching: ReflectorSettings | None = None
 
 
 class LeaseLostError(KubeschedError):
@@ -91,6 +94,7 @@ class LiveScheduler:
             self.clock,
             qps=settings.qps,
             burst=settings.burst,
+            timeout_s=options.call_timeout_s,
             metrics=RequestMetrics(self.metrics, connection.cluster.server),
         )
         elects = options.config.leader_election.leader_elect if options.leader_elect is None else options.leader_elect
@@ -165,6 +169,8 @@ class LiveScheduler:
     async def stop(self) -> None:
         self.is_stopping = True
         await self.scheduler.stop()
+        for runtime in self.scheduler.runtimes.values():
+            runtime.close()
         if self.election is not None:
             await self.election.stop()
         await self._events.stop(_FLUSH_EVENTS_S)
@@ -195,12 +201,15 @@ class LiveScheduler:
             self._swap(config, runtimes, extenders)
 
     def _swap(self, config: Configuration, runtimes: dict[str, Runtime], extenders: tuple[HttpExtender, ...]) -> None:
+        former = list(self.scheduler.runtimes.values())
         added = runtimes.keys() - self.scheduler.runtimes.keys()
         self.scheduler.adopt(
             runtimes,
             initial_backoff_s=config.pod_initial_backoff_seconds,
             max_backoff_s=config.pod_max_backoff_seconds,
         )
+        for runtime in former:
+            runtime.close()
         for extender in self.extenders:
             self._former_extenders.append(extender)  # bindings under way may still need them
         self.config, self.extenders = config, extenders
@@ -278,6 +287,7 @@ class LiveScheduler:
             chance=self.chance,
             field_selector=UNFINISHED_PODS if kind is kinds.POD else "",
             keep_documents=self.documents.wants(kind.kind),
+            settings=self._options.watching,
         )
         task = asyncio.create_task(reflector.run(), name=f"watch of {kind.plural}")
         self._watches[kind.kind] = _Watch(reflector, task)

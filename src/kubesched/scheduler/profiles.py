@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from kubesched.clock import Chance, Clock
-from kubesched.config import IN_TREE, Configuration, FeatureGates, PluginInfo, expand
+from kubesched.config import IN_TREE, Configuration, FeatureGates, PluginInfo, Profile, expand
 from kubesched.framework.extender import Extender
 from kubesched.framework.handle import Handle, SchedulerControl
 from kubesched.framework.plugin import Plugin
@@ -56,7 +56,8 @@ def build_profiles(
         log.warning("running without in-tree plugins that are not built yet plugins=%s", ",".join(missing))
     waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
     runtimes: dict[str, Runtime] = {}
-    for profile in config.profiles:
+
+    def build(profile: Profile) -> Runtime:
         handle = Handle(
             profile_name=profile.scheduler_name,
             clock=clock,
@@ -70,7 +71,7 @@ def build_profiles(
             extenders=extenders,
         )
         percentage = profile.percentage_of_nodes_to_score
-        runtimes[profile.scheduler_name] = build_runtime(
+        return build_runtime(
             handle,
             registry,
             {
@@ -81,4 +82,12 @@ def build_profiles(
             percentage_of_nodes=config.percentage_of_nodes_to_score if percentage is None else percentage,
             keep=keep,
         )
+
+    try:
+        for profile in config.profiles:
+            runtimes[profile.scheduler_name] = build(profile)
+    except BaseException:
+        for runtime in runtimes.values():
+            runtime.close()
+        raise
     return runtimes

@@ -14,7 +14,7 @@ from typing import Any
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.runtime.runtime import PluginSet, Runtime
+from kubesched.framework.runtime.runtime import PluginSet, Runtime, close_plugin
 
 #: Extension point (as the configuration spells it) -> methods that serve it; any one of them makes a plugin eligible.
 POINT_METHODS: Mapping[str, tuple[str, ...]] = {
@@ -56,6 +56,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "pre_bind": ("state", "pod", "node_name"),
     "bind": ("state", "pod", "node_name"),
     "post_bind": ("state", "pod", "node_name"),
+    "close": (),
 }
 _ASYNC_ALLOWED = frozenset({"post_filter", "pre_bind", "bind", "post_bind"})
 
@@ -106,24 +107,29 @@ def build_runtime(
     def at(point: str) -> list[Plugin]:
         return [plugin(name, point) for name, _ in points.get(point, ())]
 
-    plugins = PluginSet(
-        pre_enqueue=at("preEnqueue"),
-        queue_sort=at("queueSort"),
-        pre_filter=at("preFilter"),
-        filter=at("filter"),
-        post_filter=at("postFilter"),
-        pre_score=at("preScore"),
-        score=[(plugin(name, "score"), weight or 1) for name, weight in points.get("score", ())],
-        reserve=at("reserve"),
-        permit=at("permit"),
-        pre_bind=at("preBind"),
-        bind=at("bind"),
-        post_bind=at("postBind"),
-    )
-    if len(plugins.queue_sort) != 1:
-        raise PluginSetupError(
-            f'profile "{handle.profile_name}" needs exactly one queue sort plugin, has {len(plugins.queue_sort)}'
+    try:
+        plugins = PluginSet(
+            pre_enqueue=at("preEnqueue"),
+            queue_sort=at("queueSort"),
+            pre_filter=at("preFilter"),
+            filter=at("filter"),
+            post_filter=at("postFilter"),
+            pre_score=at("preScore"),
+            score=[(plugin(name, "score"), weight or 1) for name, weight in points.get("score", ())],
+            reserve=at("reserve"),
+            permit=at("permit"),
+            pre_bind=at("preBind"),
+            bind=at("bind"),
+            post_bind=at("postBind"),
         )
+        if len(plugins.queue_sort) != 1:
+            raise PluginSetupError(
+                f'profile "{handle.profile_name}" needs exactly one queue sort plugin, has {len(plugins.queue_sort)}'
+            )
+    except BaseException:
+        for each in made.values():
+            close_plugin(each)
+        raise
     runtime = Runtime(handle, plugins, percentage_of_nodes=percentage_of_nodes, keep=keep)
     handle.runtime = runtime
     return runtime
