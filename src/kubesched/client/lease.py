@@ -139,7 +139,7 @@ class LeaseElector:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
                 await self._send("PUT", self._target, lease)
         except (KubeschedError, TimeoutError) as error:
-            log.warning("could not release the lease; it will run out error=%s", error or "timed out")
+            log.warning("could not release the lease; it will run out error=%s", str(error) or "timed out")
         else:
             log.info("released the lease lease=%s/%s", self._settings.namespace, self._settings.name)
 
@@ -152,7 +152,7 @@ class LeaseElector:
         except (KubeschedError, TimeoutError) as error:
             log.warning(
                 "could not renew or take the lease lease=%s/%s error=%s",
-                self._settings.namespace, self._settings.name, error or "timed out",
+                self._settings.namespace, self._settings.name, str(error) or "timed out",
             )  # fmt: skip
             return False
         if held:
