@@ -69,6 +69,7 @@ _NO_DEFAULTS = _Defaults((), (), -1)
 class PodTopologySpread(Plugin):
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
+    watches = spread.SIBLING_KINDS  # whose selectors the default constraints use
     filter_reads = Reads(table=_READS)
     score_reads = Reads(table=_READS, feasible=True)
     signs_template = True
