@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _REQUEST_LINE = re.compile(rb"^(?:GET|POST|PUT|PATCH|DELETE) (\S+) HTTP/1\.1\r\n", re.M)
@@ -44,6 +45,9 @@ class Fault:
     def on_answer(self, target: str, piece: bytes, seen: int) -> bytes | Cut | Hang | None:
         """`seen`: pieces of answers on this connection since the request was begun."""
         return None
+
+
+Judge = Callable[[bytes], "bytes | Cut | Hang | None"]
 
 
 @dataclass
@@ -104,7 +108,7 @@ class _Connection:
             to_server.transport.abort()
             to_client.transport.abort()
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, judge) -> None:  # type: ignore[no-untyped-def]
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, judge: Judge) -> None:
         while piece := await source.read(1 << 16):
             if self._hangs:
                 continue

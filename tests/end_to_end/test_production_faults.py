@@ -12,12 +12,14 @@ import logging
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from kubesched import config
 from kubesched.apiserver import Answer, Server, Stream
 from kubesched.apiserver.resources import core
+from kubesched.apiserver.watch import Watch
 from kubesched.app import dumps
 from kubesched.app.live import LiveOptions, LiveScheduler
 from kubesched.app.run import connection_to
@@ -224,7 +226,7 @@ class DeliveredTwice(Unhappy):
     """Every event comes twice, as after a reconnection that began too early."""
 
     def after(self, kind, request, reply):
-        return replace(reply, watch=Doubled(reply.watch, self)) if isinstance(reply, Stream) else reply
+        return Stream(cast(Watch, Doubled(reply.watch, self)), reply.on_end) if isinstance(reply, Stream) else reply
 
 
 class NodesComeLate(Unhappy):
@@ -333,7 +335,7 @@ class Dripping(Proxy):
                     whole(self.rest[start : start + 61])
                     await asyncio.sleep(0)
 
-        await super()._take(reader, Drip())
+        await super()._take(reader, cast(asyncio.StreamWriter, Drip()))
 
 
 # -- what all have in common
