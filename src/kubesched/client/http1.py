@@ -4,18 +4,19 @@ A general HTTP client spends more CPU on one small request than the scheduler do
 bind, all layers of ours included, takes 170 µs with aiohttp and 55 µs with this. So calls take this way; streams and
 proxies, where such a cost does not count, stay with aiohttp.
 
-`ResponseParser` knows the bytes and nothing else. A `Pool` keeps connections to one address and hands them out, first
-come first served. Nothing is sent twice, but for a GET whose kept connection turns out to have been closed meanwhile.
-Timeouts are the caller's.
+`ResponseParser` knows the bytes and nothing else; `plain_answer` knows those of nearly every answer there is. A `Pool`
+keeps connections to one address and hands them out, first come first served. Nothing is sent twice, but for a GET whose
+kept connection turns out to have been closed meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
 HEAD_MAX_BYTES: Final = 64 << 10
@@ -45,6 +46,62 @@ class Headers(dict[str, str]):
 
     def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
         return super().get(name.lower(), default)
+
+
+class Answer:
+    """A whole response."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+#: Head of a success of HTTP/1.1 whose lines are all in order.
+_SUCCESS: Final = re.compile(rb"HTTP/1\.1 (2\d\d)(?: [^\r\n]*)?(?:\r\n[!#-'*+\-.0-9A-Z^-z|~]+:[^\r\n]*)*\r\n\r\n")
+_LENGTH: Final = re.compile(rb"(?i:\r\nContent-Length:) *(\d{1,15}) *\r\n")
+_UNUSUAL: Final = re.compile(rb"(?i:\r\n(?:Transfer-Encoding|Connection):)")
+
+
+def plain_answer(data: bytes) -> Answer | None:
+    """The answer that `data` is, if it is a success with one length that came in one piece and leaves the connection
+    open. None for all others: they are a `ResponseParser`'s."""
+    head = _SUCCESS.match(data)
+    if head is None:
+        return None
+    end = head.end()
+    length = _LENGTH.search(data, 0, end)
+    if length is None or end + int(length[1]) != len(data) or _UNUSUAL.search(data, 0, end) is not None:
+        return None
+    if _LENGTH.search(data, length.end() - 2, end) is not None or head[1] == b"204":
+        return None
+    return Answer(int(head[1]), _UnreadHeaders(data[: end - 4]), data[end:])
+
+
+class _UnreadHeaders(Mapping[str, str]):
+    """Headers that are taken apart when somebody asks for one."""
+
+    __slots__ = ("_head", "_read")
+
+    def __init__(self, head: bytes) -> None:
+        self._head = head
+        self._read: Headers | None = None
+
+    def _headers(self) -> Headers:
+        if self._read is None:
+            self._read = _parsed(self._head.decode("latin-1").split("\r\n")[1:])
+        return self._read
+
+    def __getitem__(self, name: str) -> str:
+        return self._headers()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers())
+
+    def __len__(self) -> int:
+        return len(self._headers())
 
 
 class ResponseParser:
@@ -88,14 +145,7 @@ class ResponseParser:
         del self._buffer[: end + 4]
         if not first.startswith("HTTP/1.") or not first[9:12].isdigit():
             raise ProtocolError(f"not an HTTP/1.1 answer: {first[:40]!r}")
-        headers = self.headers = Headers()
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon or name != name.strip():
-                raise ProtocolError(f"not a header: {line[:40]!r}")
-            name, value = name.lower(), value.strip()
-            known = headers.get(name)
-            dict.__setitem__(headers, name, f"{known}, {value}" if known else value)
+        headers = self.headers = _parsed(lines)
         status = int(first[9:12])
         if 100 <= status < 200:
             return self._head()  # an interim answer: the real one follows
@@ -183,6 +233,18 @@ class ResponseParser:
         return len(self._buffer)
 
 
+def _parsed(lines: Iterable[str]) -> Headers:
+    headers = Headers()
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or name != name.strip():
+            raise ProtocolError(f"not a header: {line[:40]!r}")
+        name, value = name.lower(), value.strip()
+        known = headers.get(name)
+        dict.__setitem__(headers, name, f"{known}, {value}" if known else value)
+    return headers
+
+
 class Pool:
     """At most `limit` connections to one address. Idle ones are closed when they would be taken after `idle_s`."""
 
@@ -209,21 +271,33 @@ class Pool:
         self._is_closed = False
         self._is_retired = False
 
-    async def exchange(self, method: str, head: bytes, body: bytes | None) -> ResponseParser:
-        """One request and its answer. `head` is everything before the body.
+    async def exchange(self, method: str, head: bytes, body: bytes | None, timeout_s: float = 30.0) -> Answer:
+        """One request and its answer, or a TimeoutError. `head` is everything before the body.
 
         Raises OSError (`ConnectionRefusedError` and the like) when no connection can be made, `DisconnectedError` when
         it ends early, `ProtocolError`. A cancelled exchange hangs up.
         """
         message = head if body is None else head + body
-        connection = await self._take()
-        was_kept = connection.was_used
-        try:
-            return await self._ask(connection, message)
-        except DisconnectedError as error:
-            if not was_kept or not error.untouched or method != "GET":
-                raise
-        return await self._ask(await self._open(), message)
+        connection = self._take_idle()
+        if connection is not None:
+            # `asyncio.timeout` would be a tenth of the call.
+            timer = self._loop.call_later(timeout_s, connection.time_out)
+            try:
+                return await self._ask(connection, message)
+            except DisconnectedError as error:
+                if not error.untouched or method != "GET":
+                    raise
+            finally:
+                timer.cancel()
+        async with asyncio.timeout(timeout_s):
+            connection = await (self._take() if connection is None else self._open())
+            was_kept = connection.was_used
+            try:
+                return await self._ask(connection, message)
+            except DisconnectedError as error:
+                if not was_kept or not error.untouched or method != "GET":
+                    raise
+            return await self._ask(await self._open(), message)
 
     def close(self) -> None:
         """Hangs up everywhere. Exchanges under way end with `DisconnectedError`."""
@@ -241,7 +315,7 @@ class Pool:
             connection.hang_up()
         self._idle.clear()
 
-    async def _ask(self, connection: _Connection, message: bytes) -> ResponseParser:
+    async def _ask(self, connection: _Connection, message: bytes) -> Answer:
         self._busy.add(connection)
         try:
             answer = await connection.ask(message)
@@ -253,16 +327,23 @@ class Pool:
             self._give_back(connection)
         return answer
 
-    async def _take(self) -> _Connection:
-        while True:
-            if self._is_closed:
-                raise DisconnectedError(untouched=True)
-            now_s = asyncio.get_running_loop().time()
+    def _take_idle(self) -> _Connection | None:
+        self._loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise DisconnectedError(untouched=True)
+        if self._idle:
+            now_s = self._loop.time()
             while self._idle:
                 connection = self._idle.pop()  # the one used last: the others may grow old
                 if connection.is_usable and now_s - connection.idle_since_s < self._idle_s:
                     return connection
                 connection.hang_up()
+        return None
+
+    async def _take(self) -> _Connection:
+        while True:
+            if (connection := self._take_idle()) is not None:
+                return connection
             if len(self._busy) + self._opening < self._limit:
                 return await self._open()
             turn: asyncio.Future[_Connection | None] = asyncio.get_running_loop().create_future()
@@ -295,7 +376,7 @@ class Pool:
             connection.hang_up()
             self._wake(None)
             return
-        connection.idle_since_s = asyncio.get_running_loop().time()
+        connection.idle_since_s = self._loop.time()
         self._pass_on(connection)
 
     def _pass_on(self, connection: _Connection | None) -> None:
@@ -318,40 +399,43 @@ class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.was_used = False
         self.idle_since_s = 0.0
+        self.is_usable = False
         self._transport: asyncio.Transport | None = None
-        self._parser: ResponseParser | None = None
-        self._answer: asyncio.Future[ResponseParser] | None = None
-        self._is_open = False
+        self._parser: ResponseParser | None = None  # of an answer that is not plain
+        self._answer: asyncio.Future[Answer] | None = None
 
-    @property
-    def is_usable(self) -> bool:
-        return self._is_open
-
-    async def ask(self, message: bytes) -> ResponseParser:
-        if not self._is_open or self._transport is None:
+    def ask(self, message: bytes) -> asyncio.Future[Answer]:
+        if not self.is_usable or self._transport is None:
             raise DisconnectedError(untouched=True)
-        self._parser = ResponseParser()
-        self._answer = asyncio.get_running_loop().create_future()
+        self._answer = answer = asyncio.get_running_loop().create_future()
         self._transport.write(message)
         self.was_used = True
-        return await self._answer
+        return answer
+
+    def time_out(self) -> None:
+        self._fail(TimeoutError())
 
     def hang_up(self) -> None:
-        self._is_open = False
+        self.is_usable = False
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
-        self._is_open = True
+        self.is_usable = True
         notice_death(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
-        parser = self._parser
-        if parser is None:
+        if self._answer is None:
             self.hang_up()  # nobody asked
             return
+        if self._parser is None:
+            if (answer := plain_answer(data)) is not None:
+                self._finish(answer)
+                return
+            self._parser = ResponseParser()
+        parser = self._parser
         try:
             is_complete = parser.feed(data)
         except ProtocolError as error:
@@ -360,42 +444,56 @@ class _Connection(asyncio.Protocol):
         if is_complete:
             if not parser.keeps_alive or parser.left_over:
                 self.hang_up()
-            self._finish(parser)
+            self._finish(Answer(parser.status, parser.headers, parser.body))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._is_open = False
+        self.is_usable = False
+        if self._answer is None:
+            return
         parser = self._parser
-        if parser is None:
+        if parser is not None and error is None and parser.end():
+            self._finish(Answer(parser.status, parser.headers, parser.body))
             return
-        if error is None and parser.end():
-            self._finish(parser)
-            return
-        lost = DisconnectedError(untouched=not parser.has_begun)
+        lost = DisconnectedError(untouched=parser is None)
         lost.__cause__ = error
         self._fail(lost)
 
-    def _finish(self, parser: ResponseParser) -> None:
-        answer, self._answer, self._parser = self._answer, None, None
-        if answer is not None and not answer.done():
-            answer.set_result(parser)
+    def _finish(self, answer: Answer) -> None:
+        asked, self._answer, self._parser = self._answer, None, None
+        if asked is not None and not asked.done():
+            asked.set_result(answer)
 
     def _fail(self, error: Exception) -> None:
         self.hang_up()
-        answer, self._answer, self._parser = self._answer, None, None
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+        asked, self._answer, self._parser = self._answer, None, None
+        if asked is not None and not asked.done():
+            asked.set_exception(error)
 
 
 def request_head(method: str, target: str, host: str, headers: Iterable[tuple[str, str]], body: bytes | None) -> bytes:
     """Request line and headers. ValueError for a line break within them: it would begin another header."""
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
-    lines += [f"{name}: {value}" for name, value in headers]
-    if body is not None:
-        lines.append(f"Content-Length: {len(body)}")
-    head = "\r\n".join(lines)
-    if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
+    return request_line(method, target) + header_lines(host, headers) + length_line(body)
+
+
+def request_line(method: str, target: str) -> bytes:
+    return f"{_single_line(method)} {_single_line(target)} HTTP/1.1\r\n".encode()
+
+
+def header_lines(host: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    lines = [f"Host: {_single_line(host)}\r\n"]
+    lines += [f"{_single_line(name)}: {_single_line(value)}\r\n" for name, value in headers]
+    return "".join(lines).encode()
+
+
+def length_line(body: bytes | None) -> bytes:
+    """With the end of the head."""
+    return b"\r\n" if body is None else b"Content-Length: %d\r\n\r\n" % len(body)
+
+
+def _single_line(text: str) -> str:
+    if "\n" in text or "\r" in text:
         raise ValueError("a request header must not contain a line break")
-    return f"{head}\r\n\r\n".encode()
+    return text
 
 
 def notice_death(connected: socket.socket | None) -> None:

@@ -23,13 +23,22 @@ from yarl import URL
 
 from kubesched.api.errors import TransportError
 from kubesched.client.certificates import ClientCertificate, TlsContexts
-from kubesched.client.http1 import DisconnectedError, Pool, ProtocolError, notice_death, request_head
+from kubesched.client.http1 import (
+    DisconnectedError,
+    Pool,
+    ProtocolError,
+    header_lines,
+    length_line,
+    notice_death,
+    request_line,
+)
 from kubesched.client.kubeconfig import ClusterConfig
 
 _CONNECT_TIMEOUT_S: Final = 30.0
 _IDLE_CONNECTION_S: Final = 60.0  # below the 90 s after which API servers and load balancers hang up
 _LANE_POOL_SIZE: Final = 8
 _WATCH_BUFFER_BYTES: Final = 1 << 20
+_HEADERS_KEPT: Final = 32
 
 
 class NotSentError(TransportError):
@@ -101,6 +110,7 @@ class HttpTransport:
         self._server_hostname = cluster.tls_server_name or None
         self._proxy = cluster.proxy_url or _proxy_of_environment(cluster)
         self._pool_size = pool_size
+        self._headers_sent: dict[tuple[tuple[str, str], ...], bytes] = {}
         self._pools: dict[str, tuple[ssl.SSLContext | None, Pool]] = {}
         self._by_proxy: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
@@ -109,11 +119,11 @@ class HttpTransport:
     async def send(self, request: Request) -> Response:
         if self._proxy:
             return await self._send_by_proxy(request)
-        headers = request.headers.items() if isinstance(request.headers, Mapping) else request.headers
-        head = request_head(request.method, self._prefix + request.target, self._host, headers, request.body)
+        body = request.body
+        line = request_line(request.method, self._prefix + request.target)
+        head = line + self._header_lines(request.headers) + length_line(body)
         with _AsTransportErrors(request):
-            async with asyncio.timeout(request.timeout_s):
-                answer = await self._pool(request).exchange(request.method, head, request.body)
+            answer = await self._pool(request).exchange(request.method, head, body, request.timeout_s)
         return Response(answer.status, answer.headers, answer.body)
 
     async def open(self, request: Request) -> Stream:
@@ -137,6 +147,16 @@ class HttpTransport:
             stream.close()
         for session in sessions:
             await session.close()
+
+    def _header_lines(self, headers: Mapping[str, str] | tuple[tuple[str, str], ...]) -> bytes:
+        """Most requests have the headers of one before, in the very same tuple."""
+        pairs = headers if isinstance(headers, tuple) else tuple(headers.items())
+        known = self._headers_sent.get(pairs)
+        if known is None:
+            if len(self._headers_sent) >= _HEADERS_KEPT:
+                self._headers_sent.clear()
+            known = self._headers_sent[pairs] = header_lines(self._host, pairs)
+        return known
 
     def _pool(self, request: Request) -> Pool:
         """The connections of the request's pool; new ones when certificates have changed."""
