@@ -129,7 +129,7 @@ class _Attempt:
             yield from (statuses[why] for why in answer.why.tolist())
         else:
             for _ in range(len(self._nodes)):
-                yield answer
+                yield answer.of(plugin.name) if answer is not None else None
 
     def _first_rejections(self, by_plugin: dict[str, Answers], node_names: frozenset[str] | None) -> Answers:
         """Per node the first rejection in profile order. Where pods of equal or higher priority are nominated, the

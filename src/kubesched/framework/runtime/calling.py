@@ -101,11 +101,14 @@ def wrong_answer(plugin: Plugin, point: str, problem: str) -> Status:
 
 
 def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count: int) -> Verdicts | Status | None:
-    """Verdicts are one per node; that they name statuses that exist shows when these are looked up."""
+    """The same, unless the verdicts are no verdicts on so many nodes."""
     if isinstance(said, Verdicts):
         why = said.why
         if not isinstance(why, np.ndarray) or why.shape != (node_count,) or why.dtype.kind not in "iu":
             return wrong_answer(plugin, "Filter", f"answered with verdicts that are not {node_count} integers")
+        # Seen as unsigned, a negative one is huge: one pass finds both.
+        if node_count and why.view(f"u{why.itemsize}").max() >= len(said.statuses):
+            return wrong_answer(plugin, "Filter", "answered with verdicts that have no status")
     return said
 
 

@@ -323,11 +323,7 @@ class Evaluation:
         if isinstance(answer, Status):
             raise failure(plugin, f'running "{plugin.name}" filter plugin', answer)
         ids = [self.status_id(status.of(plugin.name) if status is not None else None) for status in answer.statuses]
-        try:
-            return np.array(ids, dtype=np.int32)[answer.why]
-        except IndexError:
-            status = wrong_answer(plugin, "Filter", "answered with verdicts that have no status")
-            raise failure(plugin, f'running "{plugin.name}" filter plugin', status) from None
+        return np.array(ids, dtype=np.int32)[answer.why]
 
     def status_id(self, status: Status | None) -> int:
         found = self._status_ids.get(status)
