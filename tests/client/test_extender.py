@@ -23,6 +23,7 @@ from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo
 from tests.build import make_node, make_pod
 from tests.extender_server import ExtenderServer
+from tests.serving.pki import authority
 
 POD = make_pod("web").cpu("1")
 NODES = [make_node(name).capacity(cpu=4, memory="8Gi", pods=10) for name in ("n1", "n2", "n3")]
@@ -273,6 +274,29 @@ async def test_certificates_from_files(tmp_path):
         async with connected(server, tls_config=ExtenderTLSConfig(**paths), enable_https=True) as extender:
             server.answers["bind"] = lambda body: {}
             await extender.bind(POD.obj(), "n1")
+
+
+@pytest.mark.parametrize("given", ["data", "files", "none"])
+async def test_client_certificates(given, tmp_path):
+    ca = authority("clients")
+    path = ca.client(tmp_path, "scheduler")
+    ways: dict[str, dict[str, Any]] = {
+        "data": {"cert_data": path.read_bytes(), "key_data": path.read_bytes()},
+        "files": {"cert_file": str(path), "key_file": str(path)},
+        "none": {},
+    }
+    own = ways[given]
+    async with (
+        ExtenderServer(tls=True, client_ca=ca.pem) as server,
+        connected(server, tls_config=tls(server, **own), enable_https=True) as extender,
+    ):
+        server.answers["bind"] = lambda body: {}
+        if not own:
+            with pytest.raises(TransportError):
+                await extender.bind(POD.obj(), "n1")
+            return
+        await extender.bind(POD.obj(), "n1")
+        assert server.asked_by == ["scheduler"]
 
 
 def test_certificates_that_are_none_are_found_at_the_start():

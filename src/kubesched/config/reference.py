@@ -319,6 +319,8 @@ _MEANING: dict[str, tuple[str, str]] = {
 }
 
 _RESOURCE_WEIGHT = ("factor of the resource, 1 to 100; 0 means 1", "as said")
+_NO_DEVICES = "no effect, because devices are not allocated yet: pods with claims wait"
+
 _ARGS_MEANING: dict[tuple[str, str], tuple[str, str]] = {
     ("DefaultPreemption", "minCandidateNodesPercentage"): (
         "least share of nodes to try preemption on, in percent",
@@ -327,11 +329,11 @@ _ARGS_MEANING: dict[tuple[str, str], tuple[str, str]] = {
     ("DefaultPreemption", "minCandidateNodesAbsolute"): ("least number of nodes to try preemption on", "as above"),
     ("DynamicResources", "filterTimeout"): (
         "limit of the search for devices on one node; 0: none. Refused while its gate is off",
-        "a node that takes longer does not fit",
+        _NO_DEVICES,
     ),
     ("DynamicResources", "bindingTimeout"): (
         "limit of waiting for binding conditions of devices, at least `1s`. Refused while its gates are off",
-        "the attempt fails and the allocation is undone",
+        _NO_DEVICES,
     ),
     ("InterPodAffinity", "hardPodAffinityWeight"): (
         "weight of the required affinity of placed pods to the new pod, 0 to 100",
