@@ -243,6 +243,17 @@ async def test_br_69_room_is_kept_from_lower_priorities_only(priority: int, fits
     assert harness.node_of(pod) == ("n1" if fits else "")
 
 
+async def test_br_69_a_node_must_do_without_the_nominated_pod_as_well() -> None:
+    nominated = high("n", cpu=1, priority=20).labels({"app": "db"}).nominated("n1").gate("wait").obj()
+    harness = await started(node())
+    harness.state.nominator.nominate(PodInfo(nominated), "n1")
+    pod = high("p", cpu=1).pod_affinity("kubernetes.io/hostname", {"app": "db"}).obj()
+    harness.apply(pod)
+    await harness.settle()
+    assert harness.node_of(pod) == "", "the partner is only promised the node, it may end elsewhere"
+    assert harness.message("p").startswith("0/1 nodes are available: 1 node(s) didn't match pod affinity rules.")
+
+
 @pytest.mark.parametrize("stage", ["Permit", "PreBind"])
 async def test_br_71_a_victim_that_is_being_bound_goes_back_to_the_queue(stage: str) -> None:
     plugin: type[Plugin] = HoldsInPermit if stage == "Permit" else HoldsInPreBind

@@ -15,6 +15,7 @@ from kubesched.config.plugin_args import NodeResourcesFitArgs, ResourceSpec, Sco
 from kubesched.framework.plugin import PreFilterResult
 from kubesched.framework.status import Code, Status
 from tests.build import NodeBuilder, PodBuilder, make_node, make_pod
+from tests.harness import Harness
 from tests.plugins.rig import QUEUE, Rig, hints
 
 GPU = "example.com/gpu"
@@ -159,6 +160,15 @@ def test_what_fits(
     nodes: list[NodeBuilder], pods: list[PodBuilder], pod: PodBuilder, expected: dict[str, str | None]
 ) -> None:
     assert reasons(Rig(nodes, pods), pod) == expected
+
+
+async def test_br14_pods_that_are_over_take_no_place() -> None:
+    harness = Harness()
+    over = [running(phase, cpu=4).phase(phase) for phase in ("Succeeded", "Failed")]
+    incoming = asking(cpu=4).obj()
+    harness.apply(node(pods=2).obj(), *(pod.obj() for pod in over), incoming)
+    await harness.settle()
+    assert harness.node_of(incoming) == "n1"
 
 
 def with_inits(name: str = "incoming") -> PodBuilder:
@@ -464,6 +474,17 @@ def test_br29_a_name_that_no_node_has_harms_nobody() -> None:
         assert answer is None or len(answer.why) == 0
     assert reasons(rig, ghost, "NodeAffinity") == dict.fromkeys(("n1", "n2", "n3"), MISMATCH)
     assert reasons(rig, make_pod().node_selector({"kubernetes.io/hostname": "n2"}), "NodeAffinity")["n2"] is None
+
+
+async def test_br29_a_pod_that_names_no_node_there_is_stops_nobody_else() -> None:
+    harness = Harness()
+    ghost, normal = make_pod("ghost").node_affinity_name("ghost").obj(), make_pod("normal").obj()
+    harness.apply(*(node(name, pods=10).obj() for name in ("n1", "n2", "n3")), ghost, normal)
+    await harness.settle()
+    assert harness.waits_in(ghost) == "unschedulable"
+    assert harness.node_of(normal)
+    note = next(event.note for event in harness.port.events if event.regarding.metadata.name == "ghost")
+    assert note.startswith("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].")
 
 
 UNTOLERATED = "node(s) had untolerated taint(s)"

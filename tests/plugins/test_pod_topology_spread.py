@@ -32,6 +32,7 @@ from tests.plugins.rig import QUEUE, SKIP, Rig, hints, registered
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 SKEW = "Unschedulable: node(s) didn't match pod topology spread constraints"
 LABEL = "UnschedulableAndUnresolvable: node(s) didn't match pod topology spread constraints (missing required label)"
+CORDONED = "node.kubernetes.io/unschedulable"
 WEB = {"app": "web"}
 
 
@@ -89,14 +90,14 @@ CASES = [
         [web("1", "a1"), web("2", "b1")],
         asks(ZONE, WEB),
         {"a1": SKEW, "b1": SKEW, "c1": None},
-        id="taints-are-ignored-by-default",
+        id="BR-37-taints-are-ignored-by-default",
     ),
     pytest.param(
         [node("a1", "a"), node("b1", "b"), node("c1", "c").taint("x")],
         [web("1", "a1"), web("2", "b1")],
         asks(ZONE, WEB, node_taints_policy="Honor"),
         {"a1": None, "b1": None, "c1": None},
-        id="taints-are-honored-on-request",
+        id="BR-37-taints-are-honored-on-request",
     ),
     pytest.param(
         [node("a1", "a"), node("b1", "b"), node("c1", "c").taint("x")],
@@ -113,6 +114,20 @@ CASES = [
         id="BR-37-a-tainted-zone-counts-although-nobody-may-go-there",
     ),
     pytest.param(
+        [node("a1", "a"), node("b1", "b"), node("c1", "c").unschedulable().taint(CORDONED)],
+        [web("1", "a1"), web("2", "b1")],
+        asks(ZONE, WEB),
+        {"a1": SKEW, "b1": SKEW, "c1": None},
+        id="BR-37-a-cordoned-zone-counts-by-default",
+    ),
+    pytest.param(
+        [node("a1", "a"), node("b1", "b"), node("c1", "c").unschedulable().taint(CORDONED)],
+        [web("1", "a1"), web("2", "b1")],
+        asks(ZONE, WEB, node_taints_policy="Honor"),
+        {"a1": None, "b1": None, "c1": None},
+        id="BR-37-a-cordoned-zone-is-left-out-on-request",
+    ),
+    pytest.param(
         [node("a1", "a").label("pool", "x"), node("b1", "b").label("pool", "x"), node("c1", "c")],
         [web("1", "a1"), web("2", "b1")],
         asks(ZONE, WEB).node_selector({"pool": "x"}),
@@ -124,7 +139,7 @@ CASES = [
         [web("1", "a1"), web("2", "b1")],
         asks(ZONE, WEB, node_affinity_policy="Ignore").node_affinity_in("pool", ["x"]),
         {"a1": SKEW, "b1": SKEW, "c1": None},
-        id="node-affinity-is-ignored-on-request",
+        id="BR-38-node-affinity-is-ignored-on-request",
     ),
     pytest.param(
         three_zones(),
@@ -206,6 +221,15 @@ def test_filter(
     rig = Rig(nodes, placed)
     assert rig.filter(rig.plugin("PodTopologySpread"), pod) == expected
     assert consistency.check(rig.state) == []
+
+
+async def test_br_41_pods_that_do_not_match_their_own_selector_never_fill_up_a_zone() -> None:
+    harness = Harness()
+    harness.apply(*(each.obj() for each in (node("a1", "a"), node("b1", "b"), web("1", "a1"))))
+    pods = [make_pod(f"p{k}").label("app", "other").spread(ZONE, WEB).obj() for k in range(6)]
+    harness.apply(*pods)
+    await harness.settle()
+    assert all(harness.node_of(pod) for pod in pods)
 
 
 async def test_br_46_joint_constraints_lock_each_other_after_five_pods() -> None:
