@@ -33,6 +33,13 @@ class Correspondence:
     revisions: dict[int, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     time_shift_s: float = 0.0
+    #: What a recorded version stood for before the store had to move on under it.
+    earlier: set[tuple[int, int]] = field(default_factory=set)
+
+    def forget(self, recorded: int) -> None:
+        """The next version that stands for `recorded` may be another one."""
+        if recorded in self.revisions:
+            self.earlier.add((recorded, self.revisions.pop(recorded)))
 
     def uid(self, recorded: str, actual: str) -> bool:
         if recorded in self.uids:
@@ -44,6 +51,8 @@ class Correspondence:
 
     def revision(self, recorded: int, actual: int) -> bool:
         """True when `actual` can stand for `recorded`: the same as before, and in the same order as all others."""
+        if (recorded, actual) in self.earlier:
+            return True
         if recorded in self.revisions:
             return self.revisions[recorded] == actual
         known = sorted(self.revisions)
@@ -72,6 +81,8 @@ class Correspondence:
     def translate(self, value: Any, key: str = "") -> Any:
         """A part of a recorded request as it must be sent here."""
         if isinstance(value, dict):
+            if "op" in value and str(value.get("path", "")).endswith("/resourceVersion"):
+                return {**value, "value": self.translate(value.get("value"), "resourceVersion")}
             return {name: self.translate(part, name) for name, part in value.items()}
         if isinstance(value, list):
             return [self.translate(part) for part in value]

@@ -60,29 +60,56 @@ class Others:
     @classmethod
     def of(cls, scenarios: Iterable[Scenario], server: Server, known: Correspondence) -> Others:
         found = cls(server, known)
-        seen: dict[tuple[str, int], tuple[str, Sight]] = {}
-        for scenario in scenarios:
-            for exchange in scenario.exchanges:
-                found._read(exchange, seen)
-        writes = [entry for entry in seen.values() if entry[1].version not in found.by_client]
+        first: dict[tuple[str, int], tuple[tuple[int, int], str, Sight]] = {}
+        exchanges = [
+            (number, exchange)
+            for number, scenario in enumerate(scenarios)
+            for exchange in scenario.exchanges
+            if not _is_dry(exchange)
+        ]
+        for number, exchange in exchanges:
+            for at_ms, type_, sight in [*((exchange.t_ms, "", s) for s in _shown(exchange)), *_events(exchange)]:
+                found._see(first, (number, at_ms), type_, sight)
+        for number, exchange in exchanges:
+            found._read_write(first, (number, exchange.t_ms), exchange)
+        writes = [(type_, sight) for _, type_, sight in first.values() if sight.version not in found.by_client]
         found._writes = sorted(writes, key=lambda entry: entry[1].version)
         return found
 
-    def _read(self, exchange: Exchange, seen: dict[tuple[str, int], tuple[str, Sight]]) -> None:
-        known_before = set(seen)
-        for type_, sight in [*(("", s) for s in _shown(exchange)), *((t, s) for _, t, s in _events(exchange))]:
-            entry = sight.uid, sight.version
-            if sight.cells is None:
-                self.whole.setdefault(sight.uid, {})[sight.version] = sight.document
-            if entry not in seen or (type_ == "DELETED") > (seen[entry][0] == "DELETED"):
-                seen[entry] = type_, sight
-        if exchange.method in _WRITES and exchange.status < 300 and exchange.query.get("dryRun") != "All":
-            meta = (exchange.answer.get("metadata") or {}) if isinstance(exchange.answer, dict) else {}
-            made = int(meta.get("resourceVersion") or 0)
-            if made and (meta.get("uid", ""), made) not in known_before:  # else the write changed nothing
-                self.by_client.add(made)
-                if exchange.method == "DELETE" and meta.get("deletionGracePeriodSeconds") == 0:
-                    self.by_client.add(made - 1)  # a deletion at once is two writes, of which the answer tells one
+    def _see(
+        self,
+        first: dict[tuple[str, int], tuple[tuple[int, int], str, Sight]],
+        moment: tuple[int, int],
+        type_: str,
+        sight: Sight,
+    ) -> None:
+        entry = sight.uid, sight.version
+        if sight.cells is None:
+            self.whole.setdefault(sight.uid, {}).setdefault(sight.version, sight.document)
+        if entry not in first:
+            first[entry] = moment, type_, sight
+        else:
+            moment = min(moment, first[entry][0])
+            gone = "DELETED" in (type_, first[entry][1])
+            first[entry] = moment, "DELETED" if gone else type_, sight if sight.cells is None else first[entry][2]
+
+    def _read_write(
+        self,
+        first: dict[tuple[str, int], tuple[tuple[int, int], str, Sight]],
+        moment: tuple[int, int],
+        exchange: Exchange,
+    ) -> None:
+        """Notes the version that a client's write has made; one that was seen before was not made by it."""
+        if exchange.method not in _WRITES or exchange.status >= 300 or not isinstance(exchange.answer, dict):
+            return
+        meta = exchange.answer.get("metadata") or {}
+        made = int(meta.get("resourceVersion") or 0)
+        seen = first.get((meta.get("uid", ""), made))
+        if not made or (seen is not None and seen[0] < moment):
+            return
+        self.by_client.add(made)
+        if exchange.method == "DELETE" and meta.get("deletionGracePeriodSeconds") == 0:
+            self.by_client.add(made - 1)  # a deletion at once is two writes, of which the answer tells one
 
     # Before an exchange is sent, and while time passes.
 
@@ -96,7 +123,7 @@ class Others:
             self._take_away(exchange, list(_shown(exchange)))
             return
         resumed = exchange.query.get("resourceVersion", "0") != "0"
-        initial = [s for at_ms, _, s in _events(exchange) if not resumed and at_ms <= exchange.t_ms + _INITIAL_MS]
+        initial = [] if resumed else _initial(exchange)
         self._catch_up(max([s.version for s in initial], default=0))
         if initial and not resumed:
             self._take_away(exchange, initial)
@@ -107,11 +134,6 @@ class Others:
         """What events show up to this moment has happened."""
         while self._pending and self._pending[0][0] <= now_s:
             self._catch_up(heappop(self._pending)[1])
-
-    def begin(self) -> None:
-        """The accounts that the controllers of the live cluster had made."""
-        meta = {"name": "default", "namespace": "default"}
-        self.server.load([{"kind": "ServiceAccount", "apiVersion": "v1", "metadata": meta}])
 
     def last_at(self, now_s: float) -> float:
         """When the last event comes that is known of."""
@@ -185,8 +207,10 @@ class Others:
             document["metadata"]["uid"] = stored.uid
             if "managedFields" in (old := stored.document())["metadata"]:
                 document["metadata"]["managedFields"] = old["metadata"]["managedFields"]
-            if not self._equal(recorded, old):
-                self.server.store.update(resource, stored, document)
+            if self._equal(recorded, old) and stored.revision not in self.known.revisions.values():
+                self._note(sight, stored.revision)
+                return
+            self.server.store.update(resource, stored, document)
         else:
             if stored is not None:
                 self.server.store.delete(resource, stored)
@@ -194,9 +218,9 @@ class Others:
             self.known.uids.setdefault(sight.uid, document["metadata"]["uid"])
         self._note(sight)
 
-    def _note(self, sight: Sight) -> None:
+    def _note(self, sight: Sight, revision: int | None = None) -> None:
         self._noted[sight.uid] = sight.version
-        self.known.revision(sight.version, self.server.store.revision)
+        self.known.revision(sight.version, self.server.store.revision if revision is None else revision)
 
     def _same_object(self, recorded: Json, stored: Stored) -> bool:
         uid = recorded["metadata"]["uid"]
@@ -262,6 +286,7 @@ class Others:
         assert resource is not None
         for item in listed["items"]:
             if self._key(item) not in shown:
+                self.known.forget(exchange.newest_version)  # told before; the store moves on now
                 self._remove(resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
 
     @staticmethod
@@ -293,15 +318,73 @@ class Others:
 
 def _as_told(document: Json, cells: list[Any]) -> Json:
     """A document that a row of a table stands for, as far as its cells tell."""
-    if document["kind"] == "Pod":
-        return _pod_as_told(document, cells)
-    document.setdefault("spec", {})
+    fill = _AS_TOLD.get(document["kind"])
+    if fill is not None:
+        document.setdefault("spec", {})
+        fill(document, cells)
     return document
 
 
-def _pod_as_told(pod: Json, cells: list[Any]) -> Json:
+def _node_as_told(node: Json, cells: list[Any]) -> None:
+    if "SchedulingDisabled" in cells[1]:
+        node["spec"]["unschedulable"] = True
+    else:
+        node["spec"].pop("unschedulable", None)
+
+
+def _lease_as_told(lease: Json, cells: list[Any]) -> None:
+    lease["spec"]["holderIdentity"] = cells[1]
+
+
+def _replica_set_as_told(replica_set: Json, cells: list[Any]) -> None:
+    _, wanted, current, ready, _, containers, images, selector = cells
+    labels = dict(part.split("=") for part in selector.split(","))
+    named = zip(containers.split(","), images.split(","), strict=True)
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": n, "image": i} for n, i in named]}}
+    replica_set["spec"] = {"replicas": wanted, "selector": {"matchLabels": labels}, "template": template}
+    replica_set["status"] = {"replicas": current, "readyReplicas": ready}
+
+
+def _budget_as_told(budget: Json, cells: list[Any]) -> None:
+    _, least, most, allowed, _ = cells
+    budget["spec"] = {"minAvailable": int(least)} if least != "N/A" else {"maxUnavailable": int(most)}
+    budget["status"] = {"disruptionsAllowed": allowed}
+
+
+def _event_as_told(event: Json, cells: list[Any]) -> None:
+    _, type_, reason, about, _, source, message, _, times, _ = cells
+    kind, _, name = about.partition("/")
+    component, _, host = source.partition(", ")
+    del event["spec"]
+    event |= {"type": type_, "reason": reason, "message": message, "count": times}
+    event["involvedObject"] = {"kind": kind.capitalize(), "name": name}
+    event["source"] = {"component": component, **({"host": host} if host else {})}
+    event["firstTimestamp"] = event["lastTimestamp"] = event["metadata"]["creationTimestamp"]
+
+
+def _endpoints_as_told(endpoints: Json, cells: list[Any]) -> None:
+    del endpoints["spec"]
+    subsets = []
+    for address in cells[1].split(","):
+        ip, _, port = address.partition(":")
+        subsets.append({"addresses": [{"ip": ip}], "ports": [{"port": int(port)}]})
+    endpoints["subsets"] = subsets
+
+
+_AS_TOLD = {
+    "Endpoints": _endpoints_as_told,
+    "Node": _node_as_told,
+    "Lease": _lease_as_told,
+    "ReplicaSet": _replica_set_as_told,
+    "PodDisruptionBudget": _budget_as_told,
+    "Event": _event_as_told,
+    "Pod": lambda pod, cells: _pod_as_told(pod, cells),
+}
+
+
+def _pod_as_told(pod: Json, cells: list[Any]) -> None:
     ready, phase, ip, node = str(cells[1]), str(cells[2]), cells[5], cells[6]
-    pod.setdefault("spec", {"containers": [{"name": "c", "image": "registry.example/app:1"}]})
+    pod["spec"].setdefault("containers", [{"name": "c", "image": "registry.example/app:1"}])
     status = pod.setdefault("status", {"phase": "Pending", "qosClass": "BestEffort"})
     if node != "<none>":
         pod["spec"]["nodeName"] = node
@@ -316,7 +399,11 @@ def _pod_as_told(pod: Json, cells: list[Any]) -> Json:
         names = [c["name"] for c in pod["spec"]["containers"]]
         running = [{"name": n, "ready": True, "restartCount": 0, "state": {"running": {}}} for n in names]
         status.setdefault("containerStatuses", running)
-    return pod
+
+
+def _is_dry(exchange: Exchange) -> bool:
+    body = exchange.body if isinstance(exchange.body, dict) else {}
+    return exchange.query.get("dryRun") == "All" or body.get("dryRun") == ["All"]
 
 
 def _shown(exchange: Exchange) -> Iterator[Sight]:
@@ -339,6 +426,16 @@ def _objects_in(answer: Json, path: str) -> Iterator[Sight]:
                 yield Sight({**item, **entry})
     elif isinstance(answer.get("metadata"), dict) and answer["metadata"].get("uid") and by_kind(version, kind):
         yield Sight(answer)
+
+
+def _initial(exchange: Exchange) -> list[Sight]:
+    """What a watch shows of the state it begins with."""
+    types = [event.get("type") for event in exchange.stream or ()]
+    end = types.index("BOOKMARK") if "sendInitialEvents" in exchange.query and "BOOKMARK" in types else None
+    first = [(at, type_, sight) for at, type_, sight in _events(exchange) if type_ == "ADDED"]
+    if end is not None:
+        return [sight for _, _, sight in first[:end]]
+    return [sight for at_ms, _, sight in first if at_ms <= exchange.t_ms + _INITIAL_MS]
 
 
 def _row(row: Json, path: str) -> Iterator[Sight]:

@@ -277,7 +277,7 @@ def _binding(setup: Setup) -> None:
 def _request(server: Server, method: str, path: str, body: Json | None = None) -> None:
     """One request of the recorder's that is not in the recording."""
     encoded = b"" if body is None else json.dumps(body).encode()
-    headers = {"user-agent": "rec-client"}
+    headers = {"user-agent": "rec-client", "authorization": "Bearer <token:admin>"}
     if method == "PATCH":
         headers["content-type"] = "application/merge-patch+json"
     request = Request(method, path, headers=headers, body=encoded)
@@ -484,6 +484,42 @@ def _update_status(setup: Setup) -> None:
 def _schedule(setup: Setup) -> None:
     setup.objects += [node("n1", {"topology.kubernetes.io/zone": "z1"})]
     setup.objects += [node(name, {"topology.kubernetes.io/zone": "z2"}) for name in ("n2", "n3")]
+
+
+@_extra("a03-apply")
+def _apply(setup: Setup) -> None:
+    """What kubectl created in protobuf, of which the recording tells only the size, and shows never whole."""
+    namespace = {"metadata": {"name": "cns"}}
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "100"}}}
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    counted = {"status": {"hard": {"pods": "100"}, "used": {"pods": "8"}}}
+    setup.acts = {
+        76: [lambda server: _request(server, "POST", "/api/v1/namespaces", namespace)],
+        81: [
+            lambda server: _request(server, "POST", quotas, quota),
+            lambda server: _request(server, "PATCH", f"{quotas}/q/status", counted),
+        ],
+    }
+
+
+@_extra("a07-drain")
+def _drain(setup: Setup) -> None:
+    """The deployment's pod on the node that is drained, which the recording shows in protobuf only, and its budget."""
+    held = _running(pod("dep-5d56fbb89-9vmks", nodeName="node1"))
+    held["metadata"]["labels"] = {"app": "dep", "pod-template-hash": "5d56fbb89"}
+    selector = {"matchLabels": {"app": "dep"}}
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/deppdb"
+
+    def select(server: Server) -> None:
+        server.load([held])
+        status = {"currentHealthy": 2, "desiredHealthy": 2, "expectedPods": 2, "observedGeneration": 2}
+        _request(server, "PATCH", path, {"spec": {"selector": selector}})
+        _request(server, "PATCH", f"{path}/status", {"status": status})
+
+    def allow(server: Server) -> None:
+        _request(server, "PATCH", f"{path}/status", {"status": {"desiredHealthy": 1, "disruptionsAllowed": 1}})
+
+    setup.acts = {1: [select], 29: [allow]}
 
 
 @_extra("c06-wire")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import yaml
 
 from kubesched.apiserver import admission, ownership, views, writing
@@ -17,10 +18,14 @@ from kubesched.apiserver.reading import answer_object
 from kubesched.apiserver.representation import accepted
 from kubesched.apiserver.schema import Struct, WrongType, review, struct_of
 from kubesched.apiserver.status import bad_request, internal, invalid, not_found, required
-from kubesched.apiserver.store import Json
+from kubesched.apiserver.store import Json, decode
 
 if TYPE_CHECKING:
     from kubesched.apiserver.api import Api
+
+
+_KUBECTL = "kubectl"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 async def apply(api: Api, request: Request) -> Reply:
@@ -53,9 +58,12 @@ async def apply(api: Api, request: Request) -> Reply:
     live = ownership.begin_tracking(type_, views.document(resource, stored), now)
     merged = merge(type_, live, config)
     merged = without(type_, merged, _given_up(live, fields, manager, request.subresource))
+    allowed = _applied_before(type_, live, manager)
     force = request.flag("force")
-    ownership.track_apply(type_, live, merged, fields, manager, request.subresource, now, force=force)
+    ownership.track_apply(type_, live, merged, fields, manager, request.subresource, now, force=force, allowed=allowed)
     document = review(type_, merged).document
+    if allowed and not request.subresource:
+        document["metadata"]["annotations"][_LAST_APPLIED] = _last_applied(sent)
     return writing.commit_update(api, request, stored, document, form, owners_written=True)
 
 
@@ -92,6 +100,27 @@ def _configuration(type_: Struct, sent: Json, request: Request) -> Json:
 def _told(request: Request) -> str:
     resource = request.target
     return f"/{request.name}; {resource.group}/{resource.version}, Kind={resource.kind}"
+
+
+def _applied_before(type_: Struct, live: Json, manager: str) -> set[Path]:
+    """What kubectl applied on the client's side before; kubectl may take that over without force."""
+    told = (live["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    if manager != _KUBECTL or not told:
+        return set()
+    try:
+        return fields_of(type_, decode(told.encode()))
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return set()
+
+
+def _last_applied(sent: Json) -> str:
+    """The configuration as kubectl writes it into the annotation when it applies on the client's side."""
+    metadata = {name: part for name, part in sent["metadata"].items() if name != "managedFields"}
+    annotations = dict(metadata.pop("annotations", None) or {})
+    annotations.pop(_LAST_APPLIED, None)
+    if annotations:
+        metadata["annotations"] = annotations
+    return msgspec.json.encode({**sent, "metadata": metadata}, order="deterministic").decode() + "\n"
 
 
 def _given_up(live: Json, fields: set[Path], manager: str, subresource: str) -> set[Path]:

@@ -35,6 +35,23 @@ if TYPE_CHECKING:
 _POLICIES = ("Foreground", "Background", "Orphan")
 _PERMANENT_NAMESPACES = ("default", "kube-system", "kube-public")
 _DEFAULT_GRACE_S = 30
+# Kinds whose deletion is answered with the object; of others it is with a Status.
+_SHOWN_DELETED = frozenset(
+    {
+        "pods",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "services",
+        "resourcequotas",
+        "serviceaccounts",
+        "podtemplates",
+        "storageclasses",
+        "csinodes",
+        "csidrivers",
+        "csistoragecapacities",
+        "volumeattachments",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -53,7 +70,7 @@ async def delete(api: Api, request: Request) -> Reply:
     stored = api.find(request)
     resource = request.target
     result, gone = delete_object(api, resource, stored, options)
-    if gone and not resource.graceful:
+    if gone and resource.plural not in _SHOWN_DELETED:
         details: Json = {"name": stored.name}
         if resource.group:
             details["group"] = resource.group

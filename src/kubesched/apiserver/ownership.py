@@ -6,6 +6,7 @@ from its creation. Tracking costs about as much as the write itself, and a sched
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kubesched.apiserver.field_sets import Path, compare, decode_fields, encode_fields, told
@@ -117,15 +118,18 @@ def track_apply(
     now: str,
     *,
     force: bool,
+    allowed: Collection[Path] = (),
 ) -> None:
-    """The applier owns what it names. Others lose what it changes, by force or not at all: else the apply conflicts."""
+    """The applier owns what it names. Others lose what it changes, by force or where it is allowed; else the apply
+    conflicts."""
     difference = compare(type_, live, merged)
     changed = _ownable(difference.changed)
     owners = owners_of(live)
     own = Entry(manager, "Apply", merged["apiVersion"], subresource, now, frozenset(_ownable(applied)))
     conflicts = {key: lost for key, entry in owners.items() if key != own.key and (lost := entry.fields & changed)}
-    if conflicts and not force:
-        raise _conflict({owners[key]: lost for key, lost in conflicts.items()})
+    refused = {key: lost for key, fields in conflicts.items() if (lost := fields.difference(allowed))}
+    if refused and not force:
+        raise _conflict({owners[key]: lost for key, lost in refused.items()})
     for key, entry in list(owners.items()):
         owners[key] = replace(entry, fields=entry.fields - conflicts.get(key, frozenset()) - difference.removed)
     before = owners.get(own.key)

@@ -229,6 +229,10 @@ def _renderer(api: Api, request: Request, resource: Resource, form: Form) -> tup
     return render, object()  # cells tell ages, and only the first event has columns: never shared
 
 
+# Their spec.replicas, which may be absent, is a plain number inside the original, where bookmarks are made.
+_COUNTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+
+
 def _bookmark(api: Api, resource: Resource, form: Form, revision: int, annotations: Json | None) -> bytes:
     metadata: Json = {"resourceVersion": str(revision)}
     if annotations:
@@ -248,6 +252,8 @@ def _bookmark(api: Api, resource: Resource, form: Form, revision: int, annotatio
         type_ = struct_of(resource.group, resource.version, resource.kind)
         if type_ is not None:
             body = {**zero(type_), **body}
+            if resource.kind in _COUNTED:
+                body["spec"]["replicas"] = 0
     return event_line("BOOKMARK", encode(body))
 
 
