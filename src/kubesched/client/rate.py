@@ -20,6 +20,17 @@ class TokenBucket:
         self._clock = clock
         self._counted_at_s = clock.monotonic()
 
+    def take_at_once(self) -> bool:
+        """Takes a token if one is there; False when it would have to be waited for."""
+        if self._qps <= 0:
+            return True
+        now_s = self._clock.monotonic()
+        tokens = min(self._burst, self._tokens + (now_s - self._counted_at_s) * self._qps)
+        if tokens < 1.0:
+            return False
+        self._tokens, self._counted_at_s = tokens - 1.0, now_s
+        return True
+
     async def take(self) -> None:
         if self._qps <= 0:
             return

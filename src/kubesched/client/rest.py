@@ -42,6 +42,7 @@ _REASONS: Final = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404
 
 encode: Final = msgspec.json.Encoder().encode
 Guard = Callable[[], None]
+HeaderPairs = tuple[tuple[str, str], ...]
 A = TypeVar("A", Response, Stream)
 
 
@@ -96,6 +97,7 @@ class ApiClient:
         self._user_agent = user_agent or default_user_agent()
         self._pool = pool
         self._metrics = metrics
+        self._plain_headers: HeaderPairs = (("Accept", JSON), ("User-Agent", self._user_agent))
 
     def lane(self, purpose: str, limiter: TokenBucket | None) -> ApiClient:
         """The same server for another purpose: with a limit, a few connections and a user agent of its own."""
@@ -126,19 +128,10 @@ class ApiClient:
         `guard` is called directly before each sending, after all waiting; what it raises ends the call unsent.
         """
         if self._limiter is not None:
-            waited_since_s = self._clock.monotonic()
-            await self._limiter.take()
-            if self._metrics is not None:
-                self._metrics.waited(method, self._clock.monotonic() - waited_since_s)
-
-        async def send(request: Request) -> Response:
-            if guard is not None:
-                guard()
-            return await self._send(request)
-
-        headers = self._headers(content_type if body is not None else None)
+            await self._wait_for_turn(self._limiter, method)
+        headers = self._plain_headers if body is None else self._headers_with(content_type)
         request = Request(method, target, headers, body, timeout_s or self._timeout_s, pool=self._pool)
-        response = await self._exchange(request, headers, send)
+        response = await self._exchange(request, headers, self._send, guard)
         if response.status >= 300:
             raise error_of(response.status, response.headers, response.body)
         return response.body
@@ -148,8 +141,8 @@ class ApiClient:
 
     async def watch(self, target: str) -> Stream:
         """An open stream; the caller closes it. Not counted by the rate limit."""
-        headers = self._headers(None)
-        stream = await self._exchange(Request("GET", target, headers, None, self._timeout_s), headers, self._open)
+        headers = self._plain_headers
+        stream = await self._exchange(Request("GET", target, headers, None, self._timeout_s), headers, self._open, None)
         if stream.status == 200:
             return stream
         try:
@@ -185,15 +178,30 @@ class ApiClient:
             if self._metrics is not None:
                 self._metrics.opened(code, request.method)
 
-    async def _exchange(self, request: Request, headers: dict[str, str], send: Callable[[Request], Awaitable[A]]) -> A:
+    async def _wait_for_turn(self, limiter: TokenBucket, method: str) -> None:
+        waited_s = 0.0
+        if not limiter.take_at_once():
+            since_s = self._clock.monotonic()
+            await limiter.take()
+            waited_s = self._clock.monotonic() - since_s
+        if self._metrics is not None:
+            self._metrics.waited(method, waited_s)
+
+    async def _exchange(
+        self,
+        request: Request,
+        headers: HeaderPairs,
+        send: Callable[[Request], Awaitable[A]],
+        guard: Guard | None,
+    ) -> A:
         """Sends until the answer is final: no more than once too often with stale credentials, ten times too early."""
         was_refused = False
         for attempt in range(_RETRIES + 1):
             grant = await self._credentials.grant()
-            if grant.authorization:
-                headers["Authorization"] = grant.authorization
-            request.headers = (*headers.items(), *self._extra_headers) if self._extra_headers else headers
+            request.headers = self._authorized(headers, grant.authorization)
             request.certificate = grant.certificate
+            if guard is not None:
+                guard()
             answer = await send(request)
             status = answer.status
             if status < 300:
@@ -214,11 +222,13 @@ class ApiClient:
                 await self._clock.sleep(pause_s)
         raise AssertionError("unreachable")
 
-    def _headers(self, content_type: str | None) -> dict[str, str]:
-        headers = {"Accept": JSON, "User-Agent": self._user_agent}
-        if content_type is not None:
-            headers["Content-Type"] = content_type
-        return headers
+    def _headers_with(self, content_type: str) -> HeaderPairs:
+        return (*self._plain_headers, ("Content-Type", content_type))
+
+    def _authorized(self, headers: HeaderPairs, authorization: str) -> HeaderPairs:
+        if authorization:
+            return (*headers, ("Authorization", authorization), *self._extra_headers)
+        return (*headers, *self._extra_headers) if self._extra_headers else headers
 
 
 def error_of(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:

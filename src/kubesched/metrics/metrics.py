@@ -184,9 +184,7 @@ class Metrics:
 
     # ---- process: client, lease, reviews, build
 
-    def rest_request(
-        self, code: str, method: str, host: str, seconds: float, *, sent: int = 0, received: int = 0
-    ) -> None:
+    def rest_request(self, code: str, method: str, host: str, seconds: float, sent: int = 0, received: int = 0) -> None:
         """One request to the API server ended; `code` is the HTTP status or `<error>`, sizes are in bytes."""
         self._rest_requests.labels(code, host, method).value += 1
         self._rest_duration.labels(method, host).observe(seconds)
