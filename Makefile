@@ -7,7 +7,7 @@ ARGS ?=
 # Manifests that the embedded control plane starts with.
 LOAD ?= examples/cluster
 
-.PHONY: run serve test check format bench conformance clean
+.PHONY: run serve test check format bench soak conformance clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kubesched needs Python 3.11 or later; set PYTHON=/path/to/python3.11")'
@@ -39,6 +39,9 @@ conformance: $(STAMP)  ## every recorded decision of the real scheduler, pass/fa
 
 bench: $(STAMP)  ## decisions per second and CPU per pod, no API in the way
 	$(BIN)/python -m benchmarks.decisions $(ARGS)
+
+soak: $(STAMP)  ## an hour of churn: memory flat, cache true; ARGS="--minutes 5" for less
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
