@@ -428,6 +428,38 @@ def _expired_after_restart(setup: Setup) -> None:
     setup.acts = {1: [restart]}
 
 
+_PRIORITY_LEVELS = (
+    "exempt",
+    "global-default",
+    "leader-election",
+    "node-high",
+    "system",
+    "workload-high",
+    "workload-low",
+)
+_API_SERVICE: Json = {  # written again by a controller of the recorded server
+    "kind": "Service",
+    "apiVersion": "v1",
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+        "creationTimestamp": "2026-11-29T11:06:20Z",
+        "resourceVersion": "208",
+    },
+    "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 443}]},
+}
+
+
+def _priority_level(name: str, version: int) -> Json:
+    return {
+        "kind": "PriorityLevelConfiguration",
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "metadata": {"name": name, "resourceVersion": str(version), "creationTimestamp": "2026-11-29T11:06:19Z"},
+        "spec": {"type": "Limited"},
+    }
+
+
 @_extra("c16-misc")
 def _misc(setup: Setup) -> None:
     pods = "/api/v1/namespaces/default/pods"
@@ -440,6 +472,7 @@ def _misc(setup: Setup) -> None:
     n1["metadata"] |= {"uid": "b7f46b9e-d405-4a63-a918-906fb5e2c60c", "resourceVersion": "2311"}
     _replace(setup, m1, m2, n1)
     setup.objects = [d for d in setup.objects if d["metadata"]["name"] not in late]
+    setup.objects += [_priority_level(name, 60 + n) for n, name in enumerate(_PRIORITY_LEVELS)] + [_API_SERVICE]
 
     def status_of_m2(server: Server) -> None:
         container = {
