@@ -1,4 +1,4 @@
-"""Every field does what its row in the docs says, here or in the test named here; or the row says why it does nothing."""
+"""Every field does what its row in the docs says, here or in the test named here; or the row says why it does not."""
 
 from __future__ import annotations
 
