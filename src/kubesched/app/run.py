@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
+import yaml
+
 from kubesched import manifests
 from kubesched.api.errors import KubeschedError
 from kubesched.apiserver import CONTROLLERS, Server, write_kubeconfig
@@ -34,6 +36,7 @@ from kubesched.app.settling import settled
 from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig, load
 from kubesched.client.rest import ApiClient, connect
 from kubesched.clock import RealClock
+from kubesched.metrics import LimitError, Limits, parse_allowed
 
 log = logging.getLogger("kubesched.app")
 
@@ -90,6 +93,7 @@ def connection_to(server: Server) -> ClientConfig:
 async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio.Event, server: Server | None) -> int:
     _log_settings(options)
     live = LiveScheduler(connection, replace(options.live, leader_elect=_elects(options)), clock=RealClock())
+    live.metrics.limits = _limits(options.flags)
     serving = _serving(live, options)
     if serving is not None:
         try:
@@ -156,6 +160,19 @@ def _port(options: RunOptions) -> int:
     if options.embedded and "secure-port" not in options.flags.changed:
         return 0
     return options.flags.secure_port
+
+
+def _limits(flags: Flags) -> Limits:
+    items = list(flags.allow_metric_labels)
+    try:
+        if flags.allow_metric_labels_manifest:
+            content = yaml.safe_load(Path(flags.allow_metric_labels_manifest).read_text(encoding="utf-8"))
+            items += [f"{key}={values}" for key, values in (content or {}).items()]
+        return Limits(flags.disabled_metrics, parse_allowed(items))
+    except (OSError, yaml.YAMLError, AttributeError) as error:
+        raise KubeschedError(f"--allow-metric-labels-manifest {flags.allow_metric_labels_manifest}: {error}") from error
+    except LimitError as error:
+        raise KubeschedError(str(error)) from error
 
 
 def _serving(live: LiveScheduler, options: RunOptions) -> SecureServing | None:

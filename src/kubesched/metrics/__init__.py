@@ -5,7 +5,8 @@ path pays a dict lookup and an addition: the series are plain Python objects (`s
 in only when somebody asks for the text.
 """
 
+from kubesched.metrics.limits import LimitError, Limits, parse_allowed
 from kubesched.metrics.metrics import Metrics
 from kubesched.metrics.series import Counter, Family, Gauge, Histogram
 
-__all__ = ["Counter", "Family", "Gauge", "Histogram", "Metrics"]
+__all__ = ["Counter", "Family", "Gauge", "Histogram", "LimitError", "Limits", "Metrics", "parse_allowed"]

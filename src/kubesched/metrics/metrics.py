@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from kubesched.metrics.limits import Limits
 from kubesched.metrics.series import Counter, Family, Gauge, Histogram, counters, exponential, gauges, histograms
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._updates: list[Callable[[], None]] = []
+        #: What is left out of the text.
+        self.limits = Limits()
         self._declare_scheduling()
         self._declare_queue_and_cache()
         self._declare_framework()
@@ -543,6 +546,8 @@ class _Exported:
         for update in self._metrics._updates:
             update()
         for family in sorted(self._metrics.families, key=lambda family: family.name):
-            metric = family.collect()
+            if self._metrics.limits.leaves_out(family.name):
+                continue
+            metric = self._metrics.limits.apply(family.name, family.collect())
             if metric.samples:
                 yield metric
