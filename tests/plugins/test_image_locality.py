@@ -105,6 +105,21 @@ def test_score_follows_nodes_that_come_and_go() -> None:
     assert rig.raw(plugin, running("a:1")) == {"n2": 0, "n3": points(250)}
 
 
+def test_of_two_images_with_one_name_the_first_counts() -> None:
+    rig = Rig([make_node("n1").image("a:1", 500 * MIB).image("a:1", 900 * MIB), make_node("n2")])
+    assert rig.raw(rig.plugin("ImageLocality"), running("a:1")) == {"n1": points(250), "n2": 0}
+
+
+def test_an_image_is_as_large_as_the_first_of_its_nodes_says_now() -> None:
+    rig = Rig([make_node("n1").image("a:1", 500 * MIB), make_node("n2")])
+    plugin = rig.plugin("ImageLocality")
+    rig.state.set_node(make_node("n1").image("a:1", 900 * MIB).obj())
+    assert rig.raw(plugin, running("a:1")) == {"n1": points(450), "n2": 0}
+    rig.state.set_node(make_node("n2").image("a:1", 300 * MIB).obj())
+    rig.state.set_node(make_node("n1").image("a:1", 100 * MIB).obj())
+    assert rig.raw(plugin, running("a:1")) == {"n1": points(900), "n2": points(900)}, "while another node has it"
+
+
 def test_sums_never_wrap() -> None:
     rig = Rig([make_node("n1").image("a:1", 2**63 - 1), make_node("n2")])
     assert rig.raw(rig.plugin("ImageLocality"), running("a:1", "a:1", "a:1")) == {"n1": 100, "n2": 0}

@@ -97,7 +97,7 @@ class LabelColumn:
 
 
 class Image:
-    """An image as nodes report it. Its size is what the first node said (as kube-scheduler's cache keeps it)."""
+    """An image as nodes report it. Its size is what the first of them said (as kube-scheduler's cache keeps it)."""
 
     __slots__ = ("node_names", "size_bytes")
 
@@ -412,11 +412,10 @@ class NodeTable:
     def _set_images(self, info: NodeInfo, old: Node | None) -> None:
         node = info.node
         assert node is not None
-        before = {} if old is None else _image_sizes(old)
-        after = _image_sizes(node)
-        for name in before.keys() - after.keys():
+        for name in _image_sizes(old) if old is not None else ():
+            # Those that stay, too: an image that no other node has is as large as this one says now.
             self._drop_image(name, info.name)
-        for name, size_bytes in after.items():
+        for name, size_bytes in _image_sizes(node).items():
             image = self.images.get(name)
             if image is None:
                 image = self.images[name] = Image(size_bytes)
@@ -468,4 +467,9 @@ def _label_code(values: Interner[str], node: Node, key: str) -> int:
 
 
 def _image_sizes(node: Node) -> dict[str, int]:
-    return {name: image.size_bytes for image in node.status.images for name in image.names}
+    """By name; of several images with one name the first counts."""
+    sizes: dict[str, int] = {}
+    for image in node.status.images:
+        for name in image.names:
+            sizes.setdefault(name, image.size_bytes)
+    return sizes
