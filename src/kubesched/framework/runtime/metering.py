@@ -44,7 +44,11 @@ class Meter:
     def point(self, point: str, status: str, started_s: float) -> float:
         """The point ended now with this status; returns the time, for the next one to start from."""
         now_s = self.now()
-        self.took(point, status, now_s - started_s)
+        series = self._points.get((point, status))
+        if series is None:
+            self.took(point, status, now_s - started_s)
+        else:
+            series.observe(now_s - started_s)
         return now_s
 
     def took(self, point: str, status: str, seconds: float) -> None:
