@@ -301,6 +301,18 @@ def test_pods_come_and_go_in_a_copy_only(
     assert verdicts(rig, plugin, state, obj) == with_other
 
 
+def test_a_pod_that_says_twice_what_it_keeps_away_is_one_pod() -> None:
+    first, second = (guard(name, "a1", ZONE).pod_anti_affinity(ZONE, WEB) for name in "12")
+    rig = Rig(two_zones(), [first, second])
+    plugin, state, pod = tried(rig, make_pod("asks").labels(WEB).pod_anti_affinity(HOST, {"app": "none"}))
+    plugin.remove_pod(state, pod, PodInfo(first.obj()), rig.info("a1"))
+    assert verdicts(rig, plugin, state, pod)[0] == EXISTING, "the other one is still there"
+    plugin.remove_pod(state, pod, PodInfo(second.obj()), rig.info("a1"))
+    assert verdicts(rig, plugin, state, pod) == [None, None, None]
+    plugin.add_pod(state, pod, PodInfo(second.obj()), rig.info("a1"))
+    assert verdicts(rig, plugin, state, pod)[0] == EXISTING
+
+
 # -- scores
 
 

@@ -80,7 +80,8 @@ class RequiredCounts:
         """Count `other` on the node once more (`by` 1) or once less (-1)."""
         counts = table.pod_counts
         mine, theirs = self.new.pod.metadata, other.pod.metadata
-        for term in others_terms.required_anti:
+        # Equal terms of one pod count once, as in the tallies of placed pods.
+        for term in dict.fromkeys(others_terms.required_anti):
             if term.matches(mine.namespace, mine.labels, counts.namespace_labels):
                 _change(self.repelling, term.topology_key, table, node, by)
         terms = self.new.terms
