@@ -173,6 +173,8 @@ BAD = {
     "error": ("filter", {"Error": "no license"}, "no license"),
     "not JSON": ("filter", b"<html>", "the answer is no JSON"),
     "empty body": ("filter", b"", "the answer is no JSON"),
+    "not UTF-8": ("filter", b'{"error": "\xff\xfe"}', "the answer is no JSON"),
+    "nested without end": ("filter", b"[" * 100_000, "the answer is no JSON"),
     "a list": ("filter", [], "makes no sense"),
     "names are numbers": ("filter", {"NodeNames": [1]}, "makes no sense"),
     "a node that was not asked about": ("filter", {"NodeNames": ["n9"]}, '"n9" which is not found in the input'),

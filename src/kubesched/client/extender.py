@@ -215,7 +215,7 @@ class HttpExtender:
             raise (ExtenderUnreachableError if answer.status >= 500 else ExtenderError)(what)
         try:
             return msgspec.json.decode(answer.body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ExtenderError(f"extender {self.name}: {verb}: the answer is no JSON: {error}") from error
 
     # -- what is answered
