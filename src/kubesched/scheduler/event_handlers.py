@@ -200,11 +200,11 @@ class EventHandlers:
             return
         self._track_nomination(old, pod, info)
         if old is None:
-            self._queue.add(pod)
+            self._queue.add(info)
             self._observe(events.UNSCHEDULED_POD_ADD)
         elif old.metadata.resource_version != pod.metadata.resource_version:
             happened = pod_update_events(events.TARGET_POD, old, pod)
-            self._queue.update(old, pod, happened)
+            self._queue.update(old, info, happened)
             for event in happened:
                 self._observe(event)
 

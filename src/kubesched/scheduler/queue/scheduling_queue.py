@@ -71,6 +71,9 @@ class SchedulingQueue:
         #: The `Clock.now()` at which parked pods are looked through next for those that waited for too long.
         self.next_flush = clock.now() + FLUSH_EVERY_S
         self._on_ready = on_ready
+        self._active_count, self._backoff_count, self._unschedulable_count, self._gated_count = (
+            metrics.pending_pods(name) for name in ("active", "backoff", "unschedulable", "gated")
+        )
         self._closed = False
         self.parked = ParkedPods()
         self.in_flight = InFlight(metrics)
@@ -78,9 +81,9 @@ class SchedulingQueue:
 
     # -- pods in and out
 
-    def add(self, pod: Pod) -> None:
+    def add(self, pod: PodInfo) -> None:
         """A new pending pod."""
-        self._enqueue(QueuedPod(PodInfo(pod), self._clock.now()), _POD_ADDED)
+        self._enqueue(QueuedPod(pod, self._clock.now()), _POD_ADDED)
 
     def pop(self) -> QueuedPod | None:
         """The next pod to schedule, in flight from now on; None when there is none, or the queue is closed."""
@@ -125,20 +128,20 @@ class SchedulingQueue:
         """The pod wherever it waits; None when it is in flight or unknown."""
         return self.active.get(uid) or self.backoff.get(uid) or self.parked.get(uid)
 
-    def update(self, old: Pod, new: Pod, happened: Iterable[ClusterEvent]) -> None:
+    def update(self, old: Pod, info: PodInfo, happened: Iterable[ClusterEvent]) -> None:
         """A pending pod changed; `happened` says in which respects (TargetPod events)."""
-        uid = new.metadata.uid
+        uid, new = info.uid, info.pod
         if uid in self.in_flight:
             for event in happened:
                 self._note(Happening(event, old, new, only=uid))
         elif uid in self.parked:
-            self._update_parked(uid, old, new, list(happened))
+            self._update_parked(old, info, list(happened))
         elif (pod := self.active.get(uid) or self.backoff.get(uid)) is not None:
-            pod.pod_info = PodInfo(new)
+            pod.pod_info = info
             queue = self.active if uid in self.active else self.backoff
             queue.push(pod)
         else:
-            self._enqueue(QueuedPod(PodInfo(new), self._clock.now()), _POD_UPDATED)
+            self._enqueue(QueuedPod(info, self._clock.now()), _POD_UPDATED)
 
     def delete(self, uid: str) -> None:
         """The pod is gone. One in flight is left to its cycle, which finds out by itself."""
@@ -155,7 +158,12 @@ class SchedulingQueue:
 
     def is_of_interest(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile listens to the event."""
-        return event.resource == events.WILDCARD or any(hints.table.listeners(event) for hints in self._hints.values())
+        known = self._interest.get(event)
+        if known is None:
+            is_wildcard = event.resource == events.WILDCARD
+            known = is_wildcard or any(hints.table.listeners(event) for hints in self._hints.values())
+            self._interest[event] = known
+        return known
 
     def move(
         self, event: ClusterEvent, old: Any = None, new: Any = None, *, but: str = "", priority_max: int | None = None
@@ -230,6 +238,7 @@ class SchedulingQueue:
 
     def _use(self, runtimes: Mapping[str, Runtime]) -> None:
         self._runtimes = dict(runtimes)
+        self._interest: dict[ClusterEvent, bool] = {}
         self._hints = {
             name: HintAsker(HintTable(runtime.plugins.all()), self._clock, self._metrics)
             for name, runtime in self._runtimes.items()
@@ -265,10 +274,11 @@ class SchedulingQueue:
             self.parked.remove(pod.uid)
             self._settle(pod, wake, happening.event.label)
 
-    def _update_parked(self, uid: str, old: Pod, new: Pod, happened: list[ClusterEvent]) -> None:
+    def _update_parked(self, old: Pod, info: PodInfo, happened: list[ClusterEvent]) -> None:
+        uid, new = info.uid, info.pod
         pod = self.parked.remove(uid)
         assert pod is not None
-        pod.pod_info = PodInfo(new)
+        pod.pod_info = info
         hints = self._hints[new.spec.scheduler_name]
         if pod.gated_by:
             # Asking PreEnqueue costs no more than a hint, and depends on nobody having registered the right events.
@@ -372,11 +382,10 @@ class SchedulingQueue:
         pod.blamed = plugins
 
     def _count_pending(self) -> None:
-        pending = self._metrics.pending_pods
-        pending("active").set(len(self.active))
-        pending("backoff").set(len(self.backoff))
-        pending("unschedulable").set(self.parked.unschedulable_count)
-        pending("gated").set(self.parked.gated_count)
+        self._active_count.value = len(self.active)
+        self._backoff_count.value = len(self.backoff)
+        self._unschedulable_count.value = self.parked.unschedulable_count
+        self._gated_count.value = self.parked.gated_count
 
 
 def _sort_key(runtime: Runtime) -> Callable[[QueuedPod], Any]:
