@@ -59,6 +59,14 @@ def test_a_port_is_free_again_when_its_last_user_goes() -> None:
     assert rig.filter(plugin, port(80))["n1"] is None
 
 
+def test_a_pod_may_want_one_port_on_several_addresses() -> None:
+    rig = Rig([make_node("n1")], [port(80, ip="10.0.0.1").host_port(80, ip="10.0.0.2").uid("both").node("n1")])
+    plugin = rig.plugin("NodePorts")
+    assert rig.filter(plugin, port(80, ip="10.0.0.2"))["n1"] == TAKEN
+    rig.state.remove_pod("both")
+    assert rig.filter(plugin, port(80))["n1"] is None
+
+
 def test_pre_filter_skips_pods_without_host_ports() -> None:
     rig = Rig([make_node()])
     assert rig.pre_filter(rig.plugin("NodePorts"), port(0)) == Status.skip()

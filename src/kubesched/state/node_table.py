@@ -268,12 +268,13 @@ class NodeTable:
     def displace(self, uid: str, node_name: str) -> PodInfo:
         info = self.by_name[node_name]
         pod = info.remove_pod(uid)
-        for port in pod.host_ports:
-            if not any(used[1:] == port[1:] for used in info.port_counts):
-                users = self._port_users[port.protocol, port.port]
+        # A pod may want one port on several addresses; there is one entry for all of them.
+        for on_any_address in {(port.protocol, port.port) for port in pod.host_ports}:
+            if not any((used.protocol, used.port) == on_any_address for used in info.port_counts):
+                users = self._port_users[on_any_address]
                 del users[node_name]
                 if not users:
-                    del self._port_users[port.protocol, port.port]
+                    del self._port_users[on_any_address]
         self.pod_counts.displace(pod, info)
         self._pods_changed(info, pod)
         if info.row < 0 and not info.pods:
