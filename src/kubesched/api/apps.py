@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from kubesched.api.core import PersistentVolumeClaimTemplate, PodTemplateSpec
-from kubesched.api.meta import Object, Struct
+from kubesched.api.meta import Int32, Int64, Object, Struct
 from kubesched.api.selectors import LabelSelector
 
 
 class WorkloadStatus(Struct):
     """The counters that apps kinds share."""
 
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    updated_replicas: int = 0
-    observed_generation: int = 0
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    updated_replicas: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class ReplicaSetSpec(Struct):
     """Absent `replicas` means 1."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -37,7 +37,7 @@ class DeploymentStrategy(Struct):
 class DeploymentSpec(Struct):
     """Absent `replicas` means 1."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     strategy: DeploymentStrategy = DeploymentStrategy()
@@ -50,13 +50,13 @@ class Deployment(Object):
 
 
 class StatefulSetOrdinals(Struct):
-    start: int = 0
+    start: Int32 = 0
 
 
 class StatefulSetSpec(Struct):
     """Absent `replicas` means 1."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     service_name: str = ""
@@ -76,10 +76,10 @@ class DaemonSetSpec(Struct):
 
 
 class DaemonSetStatus(Struct):
-    desired_number_scheduled: int = 0
-    current_number_scheduled: int = 0
-    number_ready: int = 0
-    observed_generation: int = 0
+    desired_number_scheduled: Int32 = 0
+    current_number_scheduled: Int32 = 0
+    number_ready: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class DaemonSet(Object):
@@ -90,8 +90,8 @@ class DaemonSet(Object):
 class JobSpec(Struct):
     """Absent `parallelism` means 1; absent `completions` means that any one success ends the job."""
 
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
     completion_mode: str | None = None
     suspend: bool = False
     selector: LabelSelector | None = None
@@ -99,9 +99,9 @@ class JobSpec(Struct):
 
 
 class JobStatus(Struct):
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    active: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
 
 
 class Job(Object):

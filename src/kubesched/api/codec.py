@@ -21,6 +21,9 @@ from kubesched.api.meta import ListMeta, PartialObject, Status, Struct
 
 S = TypeVar("S", bound=Struct)
 
+#: What msgspec's decoders raise for bytes that are no JSON; RecursionError for some that are, but no object of anybody.
+MALFORMED = (msgspec.DecodeError, RecursionError)
+
 
 def decode(kind: Kind, data: bytes | str) -> Any:
     """One object, a `kind.struct`, from its JSON. DecodeError."""
@@ -56,7 +59,7 @@ def decode_list(kind: Kind, data: bytes | str, *, keep_documents: bool = False) 
             items: list[Any] = listing.items
         except msgspec.ValidationError:
             pass
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             raise DecodeError(f"{kind.kind}List", "", "", "", str(error)) from error
     if listing is None:
         listing, items = _decode(_RawListing, f"{kind.kind}List", data), []
@@ -96,7 +99,7 @@ def decode_watch_event(kind: Kind, line: bytes | str) -> WatchEvent:
             return WatchEvent(event.type, event.object)
     except msgspec.ValidationError:
         pass  # no object of this kind, or one with nulls: looked at again below
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise DecodeError(kind.kind, "", "", "", str(error)) from error
     frame = _decode(_Frame, f"{kind.kind} watch event", line)
     if frame.type == "ERROR":
@@ -121,7 +124,7 @@ def _decode(struct: type[S], kind: str, data: bytes | str | msgspec.Raw) -> S:
         return cast(S, _decoder(struct).decode(data))
     except msgspec.ValidationError as error:
         return _convert(struct, kind, msgspec.json.decode(data), error)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise DecodeError(kind, "", "", "", str(error)) from error
 
 
@@ -130,12 +133,14 @@ def _convert(struct: type[S], kind: str, document: Any, refused: msgspec.Validat
     try:
         if refused is None:
             return msgspec.convert(document, struct)
-    except msgspec.ValidationError as error:
-        refused = error
+    except (msgspec.ValidationError, RecursionError):
+        pass
     try:
         return msgspec.convert(_without_nulls(document), struct)
     except msgspec.ValidationError as error:
         raise DecodeError(kind, *_identity(document), *_place(error)) from error
+    except RecursionError as error:
+        raise DecodeError(kind, *_identity(document), "", "is nested too deeply, or contains itself") from error
 
 
 @cache

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kubesched.api.meta import Object, Struct
+from kubesched.api.meta import Int32, Object, Struct
 
 
 class LeaseSpec(Struct):
     holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
+    lease_duration_seconds: Int32 | None = None
     acquire_time: str | None = None
     renew_time: str | None = None
-    lease_transitions: int | None = None
+    lease_transitions: Int32 | None = None
     strategy: str | None = None
     preferred_holder: str | None = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from kubesched.api.meta import Condition, Object, ObjectMeta, ObjectReference, Struct
+from kubesched.api.meta import Condition, Int32, Int64, Object, ObjectMeta, ObjectReference, Struct
 from kubesched.api.quantity import Quantity, ResourceList
 from kubesched.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 
@@ -33,8 +33,8 @@ class ResourceRequirements(Struct):
 
 
 class ContainerPort(Struct):
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = field(name="hostIP", default="")
     protocol: str = ""
     name: str = ""
@@ -77,7 +77,7 @@ class ContainerStateRunning(Struct):
 
 
 class ContainerStateTerminated(Struct):
-    exit_code: int = 0
+    exit_code: Int32 = 0
     reason: str = ""
     started_at: str | None = None
     finished_at: str | None = None
@@ -100,7 +100,7 @@ class ContainerStatus(Struct):
     image_id: str = field(name="imageID", default="")
     ready: bool = False
     started: bool | None = None
-    restart_count: int = 0
+    restart_count: Int32 = 0
     state: ContainerState = ContainerState()
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
@@ -110,7 +110,7 @@ class ContainerStatus(Struct):
 
 
 class PreferredSchedulingTerm(Struct):
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -131,7 +131,7 @@ class PodAffinityTerm(Struct):
 
 
 class WeightedPodAffinityTerm(Struct):
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -152,11 +152,11 @@ class Affinity(Struct):
 
 
 class TopologySpreadConstraint(Struct):
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ class Toleration(Struct):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 # --- volumes of pods
@@ -182,13 +182,13 @@ class Toleration(Struct):
 
 class GCEPersistentDiskVolumeSource(Struct):
     pd_name: str = ""
-    partition: int = 0
+    partition: Int32 = 0
     read_only: bool = False
 
 
 class AWSElasticBlockStoreVolumeSource(Struct):
     volume_id: str = field(name="volumeID", default="")
-    partition: int = 0
+    partition: Int32 = 0
     read_only: bool = False
 
 
@@ -221,7 +221,7 @@ class PortworxVolumeSource(Struct):
 class ISCSIVolumeSource(Struct):
     target_portal: str = ""
     iqn: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     portals: tuple[str, ...] = ()
     read_only: bool = False
 
@@ -369,7 +369,7 @@ class PodSpec(Struct):
     volumes: tuple[Volume, ...] = ()
     node_name: str = ""
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     node_selector: dict[str, str] = {}
@@ -383,8 +383,8 @@ class PodSpec(Struct):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     runtime_class_name: str | None = None
     restart_policy: str = ""
-    termination_grace_period_seconds: int | None = None
-    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
     host_network: bool = False
     host_users: bool | None = None
     host_pid: bool = field(name="hostPID", default=False)
@@ -428,7 +428,7 @@ class PodStatus(Struct):
     reason: str = ""
     message: str = ""
     nominated_node_name: str = ""
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
     start_time: str | None = None
     qos_class: str = ""
     host_ip: str = field(name="hostIP", default="")
@@ -488,7 +488,7 @@ class NodeSpec(Struct):
 
 class ContainerImage(Struct):
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeAddress(Struct):
@@ -614,10 +614,10 @@ class PersistentVolume(Object):
 
 class ServicePort(Struct):
     name: str = ""
-    port: int = 0
+    port: Int32 = 0
     protocol: str = ""
     target_port: int | str | None = None
-    node_port: int = 0
+    node_port: Int32 = 0
 
 
 class ServiceSpec(Struct):
@@ -634,15 +634,15 @@ class Service(Object):
 class ReplicationControllerSpec(Struct):
     """Absent `replicas` means 1."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: dict[str, str] = {}
     template: PodTemplateSpec | None = None
 
 
 class ReplicationControllerStatus(Struct):
-    replicas: int = 0
-    ready_replicas: int = 0
-    observed_generation: int = 0
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class ReplicationController(Object):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kubesched.api.meta import Object, ObjectReference, Struct
+from kubesched.api.meta import Int32, Object, ObjectReference, Struct
 
 
 class EventSeries(Struct):
-    count: int = 0
+    count: Int32 = 0
     last_observed_time: str | None = None
 
 
@@ -29,4 +29,4 @@ class Event(Object):
     deprecated_source: EventSource = EventSource()
     deprecated_first_timestamp: str | None = None
     deprecated_last_timestamp: str | None = None
-    deprecated_count: int = 0
+    deprecated_count: Int32 = 0

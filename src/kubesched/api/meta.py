@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import dataclass_transform
+from typing import Annotated, TypeAlias, dataclass_transform
 
 import msgspec
 from msgspec import field
+
+#: The API's integers: a server refuses anything else, and what computes with them may rely on it.
+Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -43,8 +47,8 @@ class ObjectMeta(Struct):
     finalizers: tuple[str, ...] = ()
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
-    generation: int = 0
+    deletion_grace_period_seconds: Int64 | None = None
+    generation: Int64 = 0
     generate_name: str = ""
 
     @property
@@ -97,7 +101,7 @@ class Condition(Struct):
     last_transition_time: str | None = None
     last_probe_time: str | None = None
     last_heartbeat_time: str | None = None
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
 
 
 class LocalObjectReference(Struct):
@@ -126,13 +130,13 @@ class StatusDetails(Struct):
     kind: str = ""
     uid: str = ""
     causes: tuple[StatusCause, ...] = ()
-    retry_after_seconds: int = 0
+    retry_after_seconds: Int32 = 0
 
 
 class ListMeta(Struct):
     resource_version: str = ""
     continue_: str = field(name="continue", default="")
-    remaining_item_count: int | None = None
+    remaining_item_count: Int64 | None = None
 
 
 class Status(Struct):
@@ -143,7 +147,7 @@ class Status(Struct):
     message: str = ""
     reason: str = ""
     details: StatusDetails | None = None
-    code: int = 0
+    code: Int32 = 0
 
 
 def parse_time(text: str) -> float:

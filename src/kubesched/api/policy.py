@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesched.api.meta import Condition, Object, Struct
+from kubesched.api.meta import Condition, Int32, Int64, Object, Struct
 from kubesched.api.selectors import LabelSelector
 
 
@@ -16,12 +16,12 @@ class PodDisruptionBudgetSpec(Struct):
 class PodDisruptionBudgetStatus(Struct):
     """`disrupted_pods` maps pod names to the time of the eviction that is under way."""
 
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
     disrupted_pods: dict[str, str | None] = {}
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
     conditions: tuple[Condition, ...] = ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesched.api.meta import Object, Struct
+from kubesched.api.meta import Int64, Object, Struct
 from kubesched.api.selectors import NodeSelector
 
 
@@ -10,13 +10,13 @@ class DeviceSubRequest(Struct):
     name: str = ""
     device_class_name: str = ""
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
 
 
 class ExactDeviceRequest(Struct):
     device_class_name: str = ""
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     admin_access: bool = False
 
 
@@ -77,8 +77,8 @@ class DeviceClass(Object):
 
 class ResourcePool(Struct):
     name: str = ""
-    generation: int = 0
-    resource_slice_count: int = 0
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
 
 
 class Device(Struct):

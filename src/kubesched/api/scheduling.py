@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kubesched.api.meta import Object
+from kubesched.api.meta import Int32, Object
 
 
 class PriorityClass(Object):
     """An absent `preemption_policy` means PreemptLowerPriority."""
 
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
     description: str = ""

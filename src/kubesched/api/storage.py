@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from kubesched.api.core import PersistentVolumeSpec
-from kubesched.api.meta import Object, Struct
+from kubesched.api.meta import Int32, Object, Struct
 from kubesched.api.quantity import Quantity
 from kubesched.api.selectors import LabelSelector
 
@@ -31,7 +31,7 @@ class StorageClass(Object):
 
 
 class VolumeNodeResources(Struct):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Struct):

@@ -126,6 +126,10 @@ class Reflector:
                     await self._watch()
             except (ApiError, TransportError, DecodeError, HistoryLostError) as error:
                 await self._recover(error)
+            except Exception as error:
+                # Whatever it is: a watch that ends without a word leaves a scheduler that believes in the past.
+                log.error("the watch met a bug, listing anew kind=%s", self.kind.plural, exc_info=error)
+                await self._recover(DecodeError(self.kind.kind, "", "", "", f"{type(error).__name__}: {error}"))
 
     async def _list(self) -> None:
         """The whole set, in pages; leaves the reflector ready to watch."""
@@ -301,7 +305,7 @@ class _Intake:
                     self._collect(self._initial, frame)
                 elif isinstance(frame, Upsert | Delete):
                     changes.append(frame)
-                    reflector.resource_version = frame.obj.metadata.resource_version
+                    reflector.resource_version = frame.obj.metadata.resource_version or reflector.resource_version
                 elif isinstance(frame, Bookmark):
                     self._bookmark(frame)
                 else:

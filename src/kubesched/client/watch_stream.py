@@ -17,6 +17,7 @@ from kubesched.api import codec
 from kubesched.api.changes import Delete, Upsert
 from kubesched.api.errors import ApiError, DecodeError
 from kubesched.api.kinds import Kind
+from kubesched.api.meta import ObjectMeta
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -55,7 +56,7 @@ class Bookmark(msgspec.Struct, frozen=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """An ADDED or MODIFIED whose object is not what its kind says."""
+    """An event whose object is not what its kind says, or of another kind."""
 
     error: DecodeError
     resource_version: str
@@ -67,7 +68,7 @@ Frame = Upsert | Delete | Bookmark | Unreadable | ApiError
 class WatchDecoder:
     """Turns the lines of one kind's watch into frames. An ERROR event comes back as the `ApiError` it holds."""
 
-    __slots__ = ("_decode", "_deleted", "_keep_documents", "_kind")
+    __slots__ = ("_decode", "_deleted", "_keep_documents", "_kind", "_kind_mark")
 
     def __init__(self, kind: Kind, *, keep_documents: bool = False) -> None:
         self._kind = kind
@@ -78,15 +79,20 @@ class WatchDecoder:
             for tag in ("ADDED", "MODIFIED", "DELETED")
         )
         self._deleted = deleted
+        self._kind_mark = b'"kind":"%s"' % kind.kind.encode()
         self._decode = msgspec.json.Decoder(Union[added, modified, deleted, _Bookmark, _Error]).decode  # noqa: UP007
 
     def frame(self, line: bytes) -> Frame:
         """Raises `DecodeError` for a line that is no watch event at all."""
         try:
             event: Any = self._decode(line)
-        except msgspec.DecodeError:
+        except codec.MALFORMED:
             return self._carefully(line)
         cls = type(event)
+        if cls is not _Bookmark and cls is not _Error and self._kind_mark not in line:
+            told = _KINDED.decode(line).object.kind
+            if told not in ("", self._kind.kind):
+                return self._foreign(told, event.object.metadata)
         if cls is self._deleted:
             return Delete(self._kind, event.object)
         if cls is _Bookmark:
@@ -96,6 +102,11 @@ class WatchDecoder:
             status = event.object
             return ApiError(status.code, status.reason, status.message, status.details)
         return Upsert(self._kind, event.object, self._document(line))
+
+    def _foreign(self, told: str, metadata: ObjectMeta) -> Unreadable:
+        """Fields that we do not know are ignored, so a thing of any kind would pass for one of ours."""
+        error = DecodeError(self._kind.kind, metadata.namespace, metadata.name, "kind", f"this is a {told}")
+        return Unreadable(error, metadata.resource_version)
 
     def _document(self, line: bytes) -> bytes:
         return bytes(_WHOLE.decode(line).object) if self._keep_documents else b""
@@ -115,7 +126,7 @@ class WatchDecoder:
     def _unreadable(self, line: bytes, error: DecodeError) -> Frame:
         try:
             rough = _ROUGH.decode(line)
-        except msgspec.DecodeError:
+        except codec.MALFORMED:
             raise error from None
         metadata = rough.object.metadata
         if rough.type == "DELETED":
@@ -146,6 +157,14 @@ class _Rough(msgspec.Struct):
     object: _Anything
 
 
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class _Kinded(msgspec.Struct):
+    object: _Kind
+
+
 class _BookmarkMetadata(msgspec.Struct):
     resourceVersion: str
     annotations: dict[str, str] | None = None
@@ -171,4 +190,5 @@ class _Error(msgspec.Struct, tag="ERROR", tag_field="type"):
 
 
 _ROUGH = msgspec.json.Decoder(_Rough)
+_KINDED = msgspec.json.Decoder(_Kinded)
 _WHOLE = msgspec.json.Decoder(_Whole)
