@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kubesched.apiserver import CONTROLLERS, Answer, Request, Server
+from kubesched.apiserver.store import Change
 from kubesched.clock import Chance, ManualClock
 
 Json = dict[str, Any]
@@ -76,6 +77,28 @@ class Lively:
             self.ok("POST", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding", body)
 
 
+class Binder:
+    """The least of schedulers, for a server that runs: puts waiting pods on the schedulable nodes in turn."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._next = 0
+        server.store.collections["", "pods"].add_watcher(self)
+
+    def offer(self, change: Change) -> None:
+        if change.type == "ADDED" and not change.stored.fields[0]:
+            self._server.clock.call_later(0.0, self._bind, change.stored.namespace, change.stored.name)
+
+    def _bind(self, namespace: str, name: str) -> None:
+        nodes = [s.name for s in self._server.store.collections["", "nodes"].items.values() if s.fields[0] == "false"]
+        self._next += 1
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": nodes[self._next % len(nodes)]}}
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        headers = {"content-type": "application/json", "authorization": f"Bearer {self._server.token}"}
+        request = Request("POST", path, {}, headers, json.dumps(body).encode())
+        _now(self._server.api.handle(request))
+
+
 def make_node(name: str, zone: str) -> Json:
     amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
@@ -112,4 +135,4 @@ def _now(coroutine: Any) -> Any:
     raise AssertionError("the request waits")
 
 
-__all__ = ["Lively", "make_node", "workload"]
+__all__ = ["Binder", "Lively", "make_node", "workload"]

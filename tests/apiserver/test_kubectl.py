@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kubesched.apiserver import Server, write_kubeconfig
+from kubesched.apiserver import CONTROLLERS, Server, write_kubeconfig
+from kubesched.apiserver.node_simulator import RUN_SECONDS
 from kubesched.tls import self_signed
 from tests.apiserver.conftest import node
+from tests.apiserver.lively import Binder
 
 KUBECTL = shutil.which("kubectl")
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+
+#: How many commands each test runs at least; where kubectl is present, they are together the proof that it works.
+STEPS = {
+    "test_get_in_all_forms": 17,
+    "test_apply_twice_changes_once": 5,
+    "test_server_side_apply_keeps_owners_apart": 6,
+    "test_describe_and_explain": 5,
+    "test_label_annotate_taint_cordon": 13,
+    "test_create_sends_protobuf": 12,
+    "test_create_of_each_kind": 5,
+    "test_watch_and_delete": 9,
+    "test_rollouts": 14,
+    "test_drain_waits_for_a_budget": 9,
+}
+WANTED_STEPS = 40
 
 MANIFEST = """
 apiVersion: v1
@@ -39,6 +59,39 @@ kind: PriorityClass
 metadata: {name: high}
 value: 1000
 """
+
+_POD: dict[str, Any] = {"containers": [{"name": "c", "image": "app"}]}
+_WORKLOAD = {
+    "selector": {"matchLabels": {"app": "k"}},
+    "template": {"metadata": {"labels": {"app": "k"}}, "spec": _POD},
+}
+_JOB = {"template": {"spec": {"restartPolicy": "Never", **_POD}}}
+_STORED: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "k"}
+KINDS: dict[str, dict[str, Any]] = {
+    "v1 Node": {},
+    "v1 Namespace": {},
+    "v1 Pod": {"spec": _POD},
+    "v1 Service": {"spec": {"ports": [{"port": 80}], "selector": {"app": "k"}}},
+    "v1 PersistentVolume": {"spec": {"capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}, **_STORED}},
+    "v1 PersistentVolumeClaim": {"spec": {"resources": {"requests": {"storage": "1Gi"}}, **_STORED}},
+    "storage.k8s.io/v1 StorageClass": {"provisioner": "example.com/p"},
+    "scheduling.k8s.io/v1 PriorityClass": {"value": 7},
+    "policy/v1 PodDisruptionBudget": {"spec": {"minAvailable": "50%", "selector": {}}},
+    "apps/v1 Deployment": {"spec": _WORKLOAD},
+    "apps/v1 ReplicaSet": {"spec": _WORKLOAD},
+    "apps/v1 StatefulSet": {"spec": _WORKLOAD},
+    "apps/v1 DaemonSet": {"spec": _WORKLOAD},
+    "batch/v1 Job": {"spec": _JOB},
+    "batch/v1 CronJob": {"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": _JOB}}},
+}
+
+
+def kinds_manifest() -> str:
+    named = ((*told.split(), content) for told, content in KINDS.items())
+    return "".join(
+        json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "k"}, **content}) + "\n"
+        for version, kind, content in named
+    )
 
 
 class Kubectl:
@@ -67,14 +120,38 @@ class Kubectl:
         return (err if fails else out).decode()
 
 
-@pytest.fixture
-async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
+@asynccontextmanager
+async def serving(home: Path, name: str, *, alive: bool) -> AsyncIterator[Kubectl]:
+    """kubectl with a server to talk to; an `alive` one has controllers, and pods are bound. Counts the steps."""
     certificate = self_signed(["127.0.0.1"])
-    async with Server(certificate=certificate, token="secret") as server:
+    controllers = tuple(CONTROLLERS) if alive else ()
+    async with Server(certificate=certificate, token="secret", controllers=controllers) as server:
         server.load([node("n1", zone="a"), node("n2", zone="b")])
-        write_kubeconfig(server, tmp_path / "config")
-        (tmp_path / "manifest.yaml").write_text(MANIFEST)
-        yield Kubectl(tmp_path)
+        if alive:
+            Binder(server)
+        write_kubeconfig(server, home / "config")
+        (home / "manifest.yaml").write_text(MANIFEST)
+        kubectl = Kubectl(home)
+        yield kubectl
+        assert kubectl.steps >= STEPS[name]
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Kubectl]:
+    async with serving(tmp_path, request.node.name, alive=False) as client:
+        yield client
+
+
+@pytest.fixture
+async def live(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Kubectl]:
+    async with serving(tmp_path, request.node.name, alive=True) as client:
+        yield client
+
+
+def test_enough_steps() -> None:
+    """With the check at the end of each test: fewer steps than wanted fail the suite."""
+    assert sum(STEPS.values()) >= WANTED_STEPS
+    assert STEPS.keys() == {name for name in globals() if name.startswith("test_") and name != "test_enough_steps"}
 
 
 async def test_get_in_all_forms(kubectl: Kubectl) -> None:
@@ -193,3 +270,55 @@ async def test_watch_and_delete(kubectl: Kubectl) -> None:
     assert await kubectl.run("delete", "pod", "nope", "--ignore-not-found") == ""
     assert (await kubectl.run("delete", "-f", "manifest.yaml", "--ignore-not-found")).count("deleted") == 2
     assert await kubectl.run("wait", "--for=delete", "pod/web", "--timeout=5s") == ""
+
+
+async def test_create_of_each_kind(kubectl: Kubectl) -> None:
+    (kubectl.home / "kinds.json").write_text(kinds_manifest())
+    manifest, count = ("-f", "kinds.json"), len(KINDS)
+    assert (await kubectl.run("create", *manifest)).count("created") == count
+    assert (await kubectl.run("create", *manifest, fails=True)).count("already exists") == count
+    assert (await kubectl.run("get", *manifest, "-o", "name")).count("\n") == count
+    assert (await kubectl.run("label", *manifest, "seen=yes")).count("labeled") == count
+    assert (await kubectl.run("delete", *manifest, "--wait=false")).count("deleted") == count
+
+
+async def test_rollouts(live: Kubectl) -> None:
+    await live.run("create", "deployment", "web", "--image=app:1", "--replicas=2")
+    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    listed = await live.run("get", "deploy,rs,pods", "-l", "app=web")
+    assert listed.count("Running") == 2 and "2/2" in listed
+    assert "scaled" in await live.run("scale", "deployment/web", "--replicas=3")
+    assert "condition met" in await live.run("wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/web")
+    await live.run("set", "image", "deployment/web", "app=app:2")
+    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    history = await live.run("rollout", "history", "deployment/web")
+    assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
+    assert "rolled back" in await live.run("rollout", "undo", "deployment/web")
+    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    images = "jsonpath={.items[*].spec.containers[*].image}"
+    await live.run("wait", "--for=jsonpath={.status.terminatingReplicas}=0", "deployment/web")
+    assert await live.run("get", "pods", "-l", "app=web", "-o", images) == "app:1 app:1 app:1"
+    assert "restarted" in await live.run("rollout", "restart", "deployment/web")
+    assert "condition met" in await live.run("wait", "--for=condition=Available", "deployment/web")
+    described = await live.run("describe", "deployment", "web")
+    assert "ScalingReplicaSet" in described and "3 desired" in described
+    await live.run("delete", "deployment", "web", "--cascade=foreground")
+    assert await live.run("get", "all", "-l", "app=web", "-o", "name") == ""
+
+
+async def test_drain_waits_for_a_budget(live: Kubectl) -> None:
+    await live.run("create", "deployment", "web", "--image=app:1", "--replicas=4")
+    await live.run("create", "poddisruptionbudget", "web", "--selector=app=web", "--max-unavailable=0")
+    await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    await live.run("wait", "--for=jsonpath={.status.currentHealthy}=4", "pdb/web")
+    refused = await live.run("drain", "n1", "--timeout=1s", fails=True)
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in refused
+    assert "SchedulingDisabled" in await live.run("get", "node", "n1")
+    await live.run("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"maxUnavailable":4}}')
+    await live.run("wait", "--for=jsonpath={.status.disruptionsAllowed}=4", "pdb/web")
+    assert "drained" in await live.run("drain", "n1", "--timeout=20s")
+    assert await live.run("get", "pods", "--field-selector=spec.nodeName=n1", "-o", "name") == ""
+    assert "uncordoned" in await live.run("uncordon", "n1")
+    await live.run("run", "once", "--image=app", "--restart=Never", "--annotations", f"{RUN_SECONDS}=0")
+    await live.run("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=20s")
+    assert "Completed" in await live.run("get", "pod", "once")

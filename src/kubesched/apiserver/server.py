@@ -10,6 +10,7 @@ stream that writes whatever has gathered since its last write.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import zlib
 from collections.abc import Collection, Iterable
@@ -139,8 +140,14 @@ class Server:
             player.stop()
         self.cut_watches()
         if self._runner is not None:
+            assert self._runner.server is not None
+            open_ = [handler.transport for handler in self._runner.server.connections]
             await self._runner.cleanup()
             self._runner = None
+            for transport in open_:  # a TLS connection would wait for its client to say goodbye
+                if transport is not None:
+                    transport.abort()
+            await asyncio.sleep(0)
 
     def load(self, documents: Iterable[Json]) -> int:
         """Takes objects in as they are in a manifest or a dump, status included; how many there were."""
