@@ -345,3 +345,16 @@ async def test_nothing_is_in_flight_at_rest():
     harness.apply(*(make_pod(f"p{i}").cpu("1").obj() for i in range(8)), make_pod("deleting").deleting().obj())
     await harness.settle()
     assert len(harness.queue.in_flight) == 0 and harness.queue.in_flight.event_count == 0
+
+
+async def test_a_pod_that_was_scaled_down_while_it_was_being_bound_makes_room():
+    harness = await with_nodes(echo=False)
+    pod, other = make_pod("p").cpu("4").obj(), make_pod("other").cpu("3").obj()
+    harness.apply(pod)
+    await harness.settle()
+    harness.apply(other)
+    await harness.settle()
+    assert harness.waits_in(other) == "unschedulable"
+    harness.apply(newer(make_pod("p").cpu("1").node("n1").obj()))
+    await harness.pass_time(3)
+    assert harness.node_of(other) == "n1"

@@ -185,9 +185,16 @@ class EventHandlers:
             self._happened(events.ASSIGNED_POD_DELETE, ours, None, but=uid)
         if is_new:
             self._happened(events.ASSIGNED_POD_ADD, None, pod)
-        elif old is not None:
-            for event in pod_update_events(events.ASSIGNED_POD, old.pod, pod):
+        if old is None or (is_new and self._is_as_assumed(old, uid)):
+            return
+        for event in pod_update_events(events.ASSIGNED_POD, old.pod, pod):
+            if not is_new or event.action is not ActionType.UPDATE_OTHER:
                 self._happened(event, old.pod, pod)
+
+    def _is_as_assumed(self, old: PodInfo, uid: str) -> bool:
+        """Whether others see no difference: a pod may be resized or labelled anew while it is being bound."""
+        new = self._cluster.placements[uid].pod
+        return new.takes_the_same(old) and new.pod.metadata.labels == old.pod.metadata.labels
 
     def _set_pending(self, pod: Pod) -> None:
         uid = pod.metadata.uid
