@@ -7,7 +7,7 @@ ARGS ?=
 # Manifests that the embedded control plane starts with.
 LOAD ?= examples/cluster
 
-.PHONY: run serve test check format bench soak conformance clean
+.PHONY: run serve test check format bench soak conformance recordings clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kubesched needs Python 3.11 or later; set PYTHON=/path/to/python3.11")'
@@ -36,6 +36,9 @@ format: $(STAMP)
 
 conformance: $(STAMP)  ## every recorded decision of the real scheduler, pass/fail per family
 	$(BIN)/python -m tests.conformance $(ARGS)
+
+recordings: $(STAMP)  ## the embedded API server against recordings of a real one, pass/fail per scenario and exchange
+	$(BIN)/python -m tests.recordings $(ARGS)
 
 bench: $(STAMP)  ## decisions per second and CPU per pod, no API in the way
 	$(BIN)/python -m benchmarks.decisions $(ARGS)

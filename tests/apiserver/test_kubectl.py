@@ -87,11 +87,11 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def kinds_manifest() -> str:
-    named = ((*told.split(), content) for told, content in KINDS.items())
-    return "".join(
-        json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "k"}, **content}) + "\n"
-        for version, kind, content in named
-    )
+    text = ""
+    for told, content in KINDS.items():
+        version, kind = told.split()
+        text += json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "k"}, **content}) + "\n"
+    return text
 
 
 class Kubectl:
