@@ -21,6 +21,7 @@ from kubesched.state.affinity_terms import PodMatch
 from kubesched.state.interning import Interner
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
+from kubesched.state.node_order import zone_of
 from kubesched.state.objects import ObjectIndex
 from kubesched.state.pod_counts import Domains, PodCounts
 from kubesched.state.pod_info import PodInfo
@@ -352,6 +353,8 @@ class NodeTable:
                 if label.codes[row] != code:
                     label.codes[row] = code
                     label.version += 1
+            if old is not None and zone_of(old) != zone_of(node):
+                self.membership_version += 1
         if changed & aspects.IMAGES:
             self._set_images(info, old)
 
