@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import ssl
+import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -23,8 +24,10 @@ from kubesched.app import dumps
 from kubesched.app.flags import Flags
 from kubesched.app.live import LiveOptions, LiveScheduler
 from kubesched.app.run import RunOptions, connection_to, run
+from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig
 from kubesched.clock import RealClock
 from kubesched.plugins.registry import IN_TREE
+from kubesched.tls import self_signed, server_context
 from tests.build import make_node, make_pod
 from tests.end_to_end.process import FAST, SchedulerProcess, _start
 
@@ -233,6 +236,35 @@ async def test_a_stop_lets_binds_in_flight_end_and_tells_of_them(tmp_path):
         assert told == bound
 
 
+async def test_a_leader_that_cannot_renew_ends_without_another_bind(tmp_path):
+    """As recorded in b12: 500 for each renewal, the deadline passes, an event says so, and the exit code is 1."""
+    refusing = False
+    async with Server(node_simulator=False) as server:
+
+        async def refuse(request, proceed):
+            if refusing and request.method == "PUT" and "/leases/" in request.path:
+                return Answer(500, b'{"kind":"Status","status":"Failure","reason":"InternalError","code":500}')
+            return await proceed()
+
+        server.intercept(refuse)
+        server.load([make_node("n1").capacity(cpu=4, memory="8Gi", pods=20).dict(), *pods("early", 3)])
+        async with in_process(server, tmp_path, settings=ELECTED) as scheduler:
+            await scheduler.said("pod scheduled", times=3)
+            refusing = True
+            await scheduler.said("lost the lease")
+            server.load(pods("late", 3))
+            await scheduler.said("stopping")
+        assert scheduler.code == 1
+        bound = {doc["metadata"]["name"] for doc in stored(server, "pods") if doc["spec"].get("nodeName")}
+        assert bound == {"early-0", "early-1", "early-2"}
+        told = [
+            event["message"].split(" ", 1)[1]
+            for event in stored(server, "events")
+            if event["reason"] == "LeaderElection"
+        ]
+        assert told == ["became leader", "stopped leading"]
+
+
 async def test_asked_by_a_signal_it_compares_its_cache_with_the_server(tmp_path):
     async with Server(node_simulator=False) as server:
         server.load([make_node("n1").capacity(cpu=4, memory="8Gi", pods=10).dict(), *pods("p", 3)])
@@ -299,6 +331,58 @@ async def test_a_standby_has_warm_caches_and_schedules_nothing():
             assert scheduler.metrics.value("leader_election_master_status", "kube-scheduler") == 0
 
 
+async def test_requests_are_counted_as_the_server_sees_them():
+    seen: Counter[tuple[str, str]] = Counter()
+    async with Server(node_simulator=False) as server:
+
+        async def count(request, proceed):
+            reply = await proceed()
+            status = reply.status if isinstance(reply, Answer) else 200
+            seen[str(status), request.method] += 1
+            return reply
+
+        server.intercept(count)
+        server.load([make_node("n1").capacity(cpu=4, memory="8Gi", pods=10).dict(), *pods("p", 5)])
+        server.load([make_pod("elsewhere").node_selector({"no": "where"}).dict()])
+        async with live(server, ELECTED) as scheduler:
+            await placed(scheduler, 5)
+            await scheduler.scheduler.status_writer.flushed()
+        host = f"127.0.0.1:{server.port}"
+        for (code, method), count_ in seen.items():
+            assert scheduler.metrics.value("rest_client_requests_total", code, host, method) == count_, (code, method)
+        assert seen["201", "POST"] >= 5 and seen["200", "PUT"] >= 1 and seen["200", "PATCH"] >= 1
+
+
+async def test_a_token_and_a_certificate_may_be_rotated_meanwhile(tmp_path):
+    """The old token answers 401, the server comes back with a certificate of another authority."""
+    token, ca = tmp_path / "token", tmp_path / "ca.pem"
+    token.write_text("first")
+    certificate = self_signed(["127.0.0.1"])
+    ca.write_bytes(certificate.ca_pem)
+    server = Server(certificate=certificate, token="first", node_simulator=False)
+    await server.start()
+    server.load([make_node("n1").capacity(cpu=4, memory="8Gi", pods=20).dict(), *pods("first", 3)])
+    cluster = ClusterConfig(server.url, ca=PemSource(path=str(ca)))
+    connection = ClientConfig(cluster, UserConfig(token_file=str(token)))
+    clock = Skipping()
+    async with live(server, connection=connection, clock=clock) as scheduler:
+        await placed(scheduler, 3)
+        server.token = "second"
+        token.write_text("second")
+        server.load(pods("second", 3))
+        await placed(scheduler, 6)
+        await server.stop()
+        renewed = self_signed(["127.0.0.1"])
+        ca.write_bytes(renewed.ca_pem)
+        clock.skipped_s = 61.0  # files of certificates are looked at once a minute
+        server._tls = server_context(renewed)
+        server.load(pods("third", 3))
+        await server.start()
+        await placed(scheduler, 9)
+    await server.stop()
+    assert all(doc["spec"].get("nodeName") for doc in stored(server, "pods"))
+
+
 # -- what the tests are made of
 
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
@@ -309,6 +393,16 @@ class Hurried(RealClock):
 
     async def sleep(self, seconds):
         await asyncio.sleep(0)
+
+
+class Skipping(RealClock):
+    """The real one, but for time that has passed in between."""
+
+    def __init__(self):
+        self.skipped_s = 0.0
+
+    def monotonic(self):
+        return time.monotonic() + self.skipped_s
 
 
 class InProcess(logging.Handler):
@@ -327,9 +421,9 @@ class InProcess(logging.Handler):
         self.lines.append(record.getMessage())
         self._more.set()
 
-    async def said(self, text):
+    async def said(self, text, times=1):
         async with asyncio.timeout(20):
-            while not any(text in line for line in self.lines):
+            while sum(text in line for line in self.lines) < times:
                 self._more.clear()
                 await self._more.wait()
 
@@ -379,8 +473,9 @@ async def in_process(server, folder, *, serve=False, settings=FAST):
 
 
 @asynccontextmanager
-async def live(server, settings=FAST):
-    scheduler = LiveScheduler(connection_to(server), LiveOptions(config.load(settings), IN_TREE, seed=1))
+async def live(server, settings=FAST, connection=None, clock=None):
+    options = LiveOptions(config.load(settings), IN_TREE, seed=1)
+    scheduler = LiveScheduler(connection or connection_to(server), options, clock=clock)
     await scheduler.start()
     running = asyncio.create_task(scheduler.run())
     try:

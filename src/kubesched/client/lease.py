@@ -110,14 +110,18 @@ class LeaseElector:
         log.info("became leader lease=%s/%s identity=%s", settings.namespace, settings.name, self.identity)
         await self._tell("became leader")
 
-    async def hold(self) -> None:
-        """Renews every retry period; returns when no renewal has worked for the renew deadline."""
+    async def hold(self, on_lost: Callable[[], None] = lambda: None) -> None:
+        """Renews every retry period; returns when no renewal has worked for the renew deadline.
+
+        `on_lost` is called at that moment, before the lease is given up and anything is said about it.
+        """
         settings = self._settings
         while (left_s := self.leads_until_s - self._clock.monotonic()) > 0:
             await self._try(left_s)
             left_s = self.leads_until_s - self._clock.monotonic()
             await self._clock.sleep(min(settings.retry_period_s, left_s))
         self.leads_until_s = float("-inf")
+        on_lost()
         log.error(
             "lost the lease lease=%s/%s identity=%s renew_deadline_s=%g holder=%s",
             settings.namespace, settings.name, self.identity, settings.renew_deadline_s, self.holder or "-",
@@ -349,18 +353,24 @@ class LeaderElection:
         elector, client = self._make()
         self._elector = elector
 
+        is_lost = False
+
+        def on_lost() -> None:
+            nonlocal is_lost
+            is_lost = True
+            tell(self.lost)
+
         async def lead() -> None:
             await elector.acquire()
             tell(self.acquired)
-            await elector.hold()
-            tell(self.lost)
+            await elector.hold(on_lost)
 
         leading = asyncio.create_task(lead(), name="leader election")
         stopping = asyncio.create_task(self._stop.wait(), name="leader election stop")
         try:
             await asyncio.wait((leading, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if leading.done():
-                leading.result()
+            if leading.done() or is_lost:
+                await leading  # to its end: the lease is given up, and an event says so
             else:
                 leading.cancel()
                 await asyncio.gather(leading, return_exceptions=True)
