@@ -1,4 +1,4 @@
-"""What the embedded API server does on one core: `python -m benchmarks.apiserver [--nodes N] [--pods N] [--watchers N]`.
+"""Load figures of the embedded API server: `python -m benchmarks.apiserver [--nodes N] [--pods N] [--watchers N]`.
 
 The server runs in a process of its own, its clients here. Rates are per second of the server's CPU time, so that they
 tell one core whatever else the machine does; wall time is told beside. Each pod created and each pod bound is delivered

@@ -13,13 +13,13 @@ from tests.recordings.compare import Comparison, Correspondence, ignored_paths
 from tests.recordings.replay import compare_streams
 from tests.recordings.scenario import Exchange, scenarios
 
-FAMILIES = tuple(name for name in scenarios() if name[0] == "c")
-PER_SCENARIO = 60
+FAMILIES = tuple(name for name in scenarios() if name[0] in "acd")
+EXCHANGES, PER_EXCHANGE = 10, 40
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(value, dict):
-        if {"_cut", "_cut_items"} & value.keys():
+        if {"_cut", "_cut_items", "_protobuf_bytes"} & value.keys():
             return
         for name, part in value.items():
             if name not in ("managedFields", "description", "fieldsV1") and not str(name).startswith("git"):
@@ -42,20 +42,22 @@ def _at(document: Any, path: tuple[Any, ...]) -> Any:
     return document
 
 
-def _mutations(document: Any, chance: random.Random) -> Iterator[tuple[str, Any]]:
-    """Copies of a document with one thing changed: a field dropped, a value changed, a field added."""
+def _mutations(document: Any, chance: random.Random) -> Iterator[str]:
+    """Changes one thing in the document: a field dropped, a value changed, a field added. Undone when it goes on."""
     leaves = list(_leaves(document))
-    for path in chance.sample(leaves, min(len(leaves), PER_SCENARIO)):
-        changed = copy.deepcopy(document)
-        parent, last = _at(changed, path[:-1]), path[-1]
+    for path in chance.sample(leaves, min(len(leaves), PER_EXCHANGE)):
+        parent, last = _at(document, path[:-1]), path[-1]
         kind = chance.choice(("drop", "change", "add"))
+        before = copy.copy(parent)
         if kind == "drop":
             del parent[last]
         elif kind == "add" and isinstance(parent, dict):
             parent["unheardOf"] = "x"
         else:
             parent[last] = _other(parent[last])
-        yield f"{kind} {path}", changed
+        yield f"{kind} {path}"
+        parent.clear()
+        parent.extend(before) if isinstance(parent, list) else parent.update(before)
 
 
 def _other(value: Any) -> Any:
@@ -77,15 +79,18 @@ def test_changed_answers_are_found(name: str) -> None:
     chance = random.Random(name)
     missed, tried = [], 0
     exchanges = [e for e in scenarios()[name].exchanges if _recorded(e) is not None]
-    for exchange in chance.sample(exchanges, min(len(exchanges), 12)):
-        for what, changed in _mutations(_recorded(exchange), chance):
-            comparison = Comparison(Correspondence())
-            comparison.equal(exchange.answer, copy.deepcopy(exchange.answer))
-            assert not comparison.differences
+    for exchange in chance.sample(exchanges, min(len(exchanges), EXCHANGES)):
+        known, changed = Correspondence(), copy.deepcopy(exchange.answer)
+        assert Comparison(known).equal(exchange.answer, changed)
+        for what in _mutations(changed, chance):
             tried += 1
-            if comparison.equal(exchange.answer, changed):
+            if Comparison(_copy(known)).equal(exchange.answer, changed):
                 missed.append(f"{exchange.title}: {what}")
     assert len(missed) <= tried * 0.01, missed
+
+
+def _copy(known: Correspondence) -> Correspondence:
+    return Correspondence(dict(known.uids), dict(known.revisions), dict(known.names))
 
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if any(e.stream for e in scenarios()[n].exchanges)])
