@@ -105,6 +105,7 @@ class PodInfo:
         mine, theirs = self.pod, other.pod
         return (
             mine.metadata.labels == theirs.metadata.labels
+            and mine.metadata.namespace == theirs.metadata.namespace
             and mine.metadata.annotations == theirs.metadata.annotations
             and mine.metadata.deletion_timestamp == theirs.metadata.deletion_timestamp
             and mine.spec.affinity == theirs.spec.affinity
