@@ -264,13 +264,13 @@ class SchedulingQueue:
             self.in_flight.note(happening)
 
     def _move_group(self, group: Group, hints: HintAsker, happening: Happening) -> None:
-        concerned = [pod for pod in group.pods.values() if happening.concerns(pod)]
-        if not concerned:
+        pod = next(filter(happening.concerns, group.pods.values()), None)
+        if pod is None:
             return
-        wake = hints.ask(concerned[0], happening)
+        wake = hints.ask(pod, happening)
         if wake is Wake.NO:
             return
-        for pod in concerned:
+        for pod in list(filter(happening.concerns, group.pods.values())):
             self.parked.remove(pod.uid)
             self._settle(pod, wake, happening.event.label)
 
