@@ -88,7 +88,7 @@ TEMPLATES: dict[str, Callable[[str], Any]] = {
     "nothing": lambda name: make_pod(name).image("nginx"),
     "image": lambda name: make_pod(name).image("registry/app:v1").cpu("100m"),
     "port": lambda name: make_pod(name).label("app", "web").host_port(80),
-    "port-ip": lambda name: make_pod(name).host_port(80, ip="10.0.0.1").host_port(81),
+    "port-ip": lambda name: make_pod(name).host_port(80, ip="10.0.0.1").host_port(80, ip="10.0.0.2").host_port(81),
     "tolerant": lambda name: make_pod(name).toleration("dedicated", "gpu").cpu("200m"),
     "selector": lambda name: make_pod(name).node_selector({"disk": "ssd"}).cpu("100m"),
     "affinity": lambda name: (

@@ -30,7 +30,8 @@ shapes = st.fixed_dictionaries(
         "priority": st.sampled_from([0, 0, 1, 5, 10, 20]),
         "app": st.sampled_from([None, "web", "db"]),
         "port": st.sampled_from([None, None, 80]),
-        "apart": st.sampled_from([False, False, False, True]),
+        #: How often it says that it wants the preemptor away.
+        "apart": st.sampled_from([0, 0, 0, 1, 2]),
         "start": st.sampled_from([None, 1, 2, 3]),
     }
 )
@@ -164,7 +165,7 @@ def _pod(name: str, shape: dict[str, Any]) -> PodBuilder:
         pod.label("app", shape["app"])
     if shape["port"] is not None:
         pod.host_port(shape["port"])
-    if shape["apart"]:
+    for _ in range(shape["apart"]):
         pod.pod_anti_affinity(HOST, {"app": "main"})
     if shape["start"] is not None:
         pod.started(f"2026-01-01T00:00:0{shape['start']}Z")
