@@ -90,15 +90,16 @@ class FailureHandler:
             self._status_writer.submit(pod, condition=condition if changed else None, nominated_node_name=nomination)
 
     def _log(self, queued: QueuedPod, failure: Failure, took_s: float) -> None:
-        known = " nominated=%s" % failure.nomination if failure.nomination else ""  # noqa: UP031
         if failure.status.is_rejected:
             log.info(
-                "pod does not fit pod=%s attempt=%d reason=%s took=%s%s",
+                "pod does not fit pod=%s evaluated=%d feasible=%d attempt=%d nominated=%s reason=%s took=%s",
                 queued.key,
+                failure.fit_error.node_count if failure.fit_error is not None else 0,
+                0,
                 queued.attempts,
+                failure.nomination or "-",
                 failure.message,
                 took(took_s),
-                known,
             )
         else:
             log.error(
