@@ -76,7 +76,7 @@ class Control:
     def nominate(self, pod: Pod, node_name: str) -> None:
         self.nominations.append((pod.name, node_name))
 
-    def cancel_binding(self, uid: str, message: str) -> bool:
+    def preempt_binding(self, uid: str, message: str) -> bool:
         if uid not in self._under_way:
             return False
         self.cancelled.append((uid, message))

@@ -384,7 +384,7 @@ async def test_pods_to_activate_are_activated_when_the_cycle_succeeds_and_again_
 
 async def test_a_held_pod_is_preempted_without_an_api_call_and_tried_again_soon():
     harness, pod, _ = await held(600)
-    assert harness.scheduler.cancel_binding(pod.metadata.uid, "preempted")
+    assert harness.scheduler.preempt_binding(pod.metadata.uid, "preempted")
     await harness.settle()
     assert harness.port.binds() == [] and harness.node_of(pod) == ""
     assert LOG.count("W0.unreserve") == 1
@@ -408,8 +408,8 @@ async def test_a_pod_in_pre_bind_can_be_cancelled_and_one_in_bind_cannot():
     early, late = make_pod("in-pre-bind").obj(), make_pod("in-bind").obj()
     harness.apply(make_node("n1").capacity(cpu=4, pods=10).obj(), early, late)
     await harness.settle()
-    assert harness.scheduler.cancel_binding(early.metadata.uid, "preempted")
-    assert not harness.scheduler.cancel_binding(late.metadata.uid, "preempted")
+    assert harness.scheduler.preempt_binding(early.metadata.uid, "preempted")
+    assert not harness.scheduler.preempt_binding(late.metadata.uid, "preempted")
     await harness.settle()
     assert harness.node_of(early) == "" and harness.node_of(late) == "n1"
     never.set()

@@ -33,7 +33,7 @@ class SchedulerControl(Protocol):
         """Note (or with "" clear) the pod's nominated node in our own view."""
         ...
 
-    def cancel_binding(self, uid: str, message: str) -> bool:
+    def preempt_binding(self, uid: str, message: str) -> bool:
         """Preempt the pod if it waits in Permit or is in PreBind; False when it is in neither. It fails with an error,
         so that it is tried again soon."""
         ...

@@ -160,7 +160,7 @@ class Execution:
         uid = victim.metadata.uid
         waits = self._handle.waiting_pods.get(uid) is not None
         message = "preempted" if waits else f"preempted by {self._plugin_name}"
-        return self._handle.control.cancel_binding(uid, message)
+        return self._handle.control.preempt_binding(uid, message)
 
     async def _delete(self, victim: Pod, preemptor: Pod) -> bool:
         """False when the pod is gone already."""

@@ -315,7 +315,7 @@ class Scheduler:
         else:
             self.state.nominator.clear(pod.metadata.uid)
 
-    def cancel_binding(self, uid: str, message: str) -> bool:
+    def preempt_binding(self, uid: str, message: str) -> bool:
         binding = self._bindings.get(uid)
         return binding is not None and binding.preempt(message)
 
