@@ -43,6 +43,9 @@ recordings: $(STAMP)  ## the embedded API server against recordings of a real on
 bench: $(STAMP)  ## decisions per second and CPU per pod, no API in the way
 	$(BIN)/python -m benchmarks.decisions $(ARGS)
 
+bench-e2e: $(STAMP)  ## the scheduler process over HTTP; ARGS="--list", ARGS="basic --kubeconfig FILE", ...
+	$(BIN)/python -m benchmarks.e2e $(ARGS)
+
 soak: $(STAMP)  ## an hour of churn: memory flat, cache true; ARGS="--minutes 5" for less
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 

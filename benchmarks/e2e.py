@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
 import signal
 import statistics
@@ -155,7 +156,7 @@ class Run:
         self._scheduler: Process | None = None
         self._created = 0
         self._never_fit: set[bytes] = set()
-        self._churn: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
         self._result: dict[str, Any] = {}
         self._cpu_before = self._server_before = 0.0
         self._events_before = 0
@@ -168,29 +169,30 @@ class Run:
     async def carry_out(self, operations: Sequence[Operation]) -> None:
         await self._driver.watch_pods()
         for operation in operations:
-            await getattr(self, f"_op_{operation.name}")(**operation.options)
+            options = {_snake(name): value for name, value in operation.options.items()}
+            await getattr(self, f"_{_snake(operation.name)}")(**options)
         await self._finish()
 
     def result(self) -> dict[str, Any]:
         return self._result
 
     async def end(self) -> None:
-        for task in self._churn:
+        for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._churn, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
         await self._driver.stop()
         if self._scheduler is not None:
             self._scheduler.stop()
 
     # -- operations
 
-    async def _op_createNodes(self, count: int, template: dict[str, Any]) -> None:
+    async def _create_nodes(self, count: int, template: dict[str, Any]) -> None:
         await self._create(count, template)
 
-    async def _op_createAny(self, count: int, template: dict[str, Any]) -> None:
+    async def _create_any(self, count: int, template: dict[str, Any]) -> None:
         await self._create(count, template)
 
-    async def _op_createPods(
+    async def _create_pods(
         self, count: int, template: dict[str, Any], measure: bool = False, fits: bool = True, per_s: float = 0.0
     ) -> None:
         """`measure`: these are what is counted. `fits: false`: they stay without a node, and are told why."""
@@ -200,7 +202,7 @@ class Run:
         elif measure:
             self._driver.measured.update(uids)
 
-    async def _op_startScheduler(self, standby: bool = True) -> None:
+    async def _start_scheduler(self, standby: bool = True) -> None:
         """It stands by until `lead`, or begins at once."""
         settings = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -224,7 +226,7 @@ class Run:
             self._result |= {"start_cpu_s": self.scheduler.cpu_s, "start_mb": self.scheduler.resident_mb}
         await self._mark()
 
-    async def _op_lead(self) -> None:
+    async def _lead(self) -> None:
         """The backlog has been taken in by now."""
         self.scheduler.until_quiet()
         backlog_cpu_s = self.scheduler.cpu_s - self._cpu_before
@@ -232,23 +234,23 @@ class Run:
         self._result |= {"backlog_cpu_s": backlog_cpu_s}
         await self._driver.release_lease()
 
-    async def _op_settle(self) -> None:
+    async def _settle(self) -> None:
         """What was created before the measured pods has been seen to; counting begins now."""
         self.scheduler.until_quiet()
         await self._mark()
 
-    async def _op_barrier(self) -> None:
+    async def _barrier(self) -> None:
         if not await self._driver.until_bound(_BARRIER_S):
             missing = self._driver.measured - self._driver.bound_at.keys()
             log = self.scheduler.log.read_text(errors="replace")
             raise RuntimeError(f"{len(missing)} of {len(self._driver.measured)} pods have no node; log:\n{log[-3000:]}")
 
-    async def _op_barrierRejected(self) -> None:
+    async def _barrier_rejected(self) -> None:
         """All pods that fit nowhere were told so."""
         if not await self._driver.until_rejected(self._never_fit, _BARRIER_S):
             raise RuntimeError("some pods that fit nowhere were not told so")
 
-    async def _op_churn(self, every_ms: int, template: dict[str, Any], mode: str = "recreate", count: int = 10) -> None:
+    async def _churn(self, every_ms: int, template: dict[str, Any], mode: str = "recreate", count: int = 10) -> None:
         """From now to the end. `recreate`: up to `count` at a time, the oldest goes first; `create`: they stay."""
 
         async def work() -> None:
@@ -262,7 +264,19 @@ class Run:
                     await self._driver.delete(alive.pop(0))
                 await asyncio.sleep(every_ms / 1000)
 
-        self._churn.append(asyncio.create_task(work(), name="churn"))
+        self._background.append(asyncio.create_task(work(), name="churn"))
+
+    async def _delete_pods(self, prefix: str, count: int, per_s: float) -> None:
+        """From now on, at this pace."""
+
+        async def work() -> None:
+            began = time.monotonic()
+            for number in range(count):
+                if (ahead_s := began + number / per_s - time.monotonic()) > 0:
+                    await asyncio.sleep(ahead_s)
+                await self._driver.delete({"kind": "Pod", "metadata": {"name": f"{prefix}-{number}"}})
+
+        self._background.append(asyncio.create_task(work(), name="deletions"))
 
     # -- measuring
 
@@ -279,7 +293,7 @@ class Run:
 
     async def _finish(self) -> None:
         """Wait until events and statuses are there, as far as they come in time, and draw up the bill."""
-        for task in self._churn:
+        for task in self._background:
             task.cancel()
         measured = [self._driver.bound_at[uid] for uid in self._driver.measured]
         first, last = min(measured), max(measured)
@@ -307,6 +321,10 @@ class Run:
             "events_missing": max(0, wanted - arrived),
             "delivered_after_s": now - last if arrived >= wanted else None,
         }
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?=[A-Z])", "_", name).lower()
 
 
 def _written(path: Path, text: str) -> str:
