@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from kubesched.apiserver import CONTROLLERS, Answer, Request, Server
+from kubesched.apiserver import CONTROLLERS, Answer, Profile, Request, Server
 from kubesched.apiserver.store import Change
 from kubesched.clock import Chance, ManualClock
 
@@ -18,10 +18,15 @@ class Lively:
     """`run` lets everybody do what there is to do; `binds` False leaves pods unbound."""
 
     def __init__(
-        self, *, controllers: Collection[str] = tuple(CONTROLLERS), nodes: int = 3, binds: bool = True
+        self,
+        *,
+        controllers: Collection[str] = tuple(CONTROLLERS),
+        nodes: int = 3,
+        binds: bool = True,
+        profile: Profile | None = None,
     ) -> None:
         self.clock = ManualClock()
-        self.server = Server(clock=self.clock, chance=Chance(0), controllers=controllers)
+        self.server = Server(clock=self.clock, chance=Chance(0), controllers=controllers, profile=profile)
         self.binds = binds
         self._next = 0
         self.server.load([make_node(f"n{number}", f"z{number}") for number in range(1, nodes + 1)])

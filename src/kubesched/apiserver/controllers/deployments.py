@@ -112,7 +112,7 @@ class Deployments(Controller):
         stored = self._stored(deployment)
         if stored is not None:
             document = stored.document()
-            with_condition(document, self._condition("Progressing", "True", "NewReplicaSetCreated", message))
+            self._set_condition(document, ("Progressing", "True", "NewReplicaSetCreated", message))
             self.update_status(_DEPLOYMENTS, stored, document)
 
     # From old to new.
@@ -254,21 +254,16 @@ class Deployments(Controller):
         deployment["status"] = {**status, "conditions": list(before.get("conditions") or ())}
         if available >= wanted - unavailable:
             text = "Deployment has minimum availability."
-            with_condition(deployment, self._condition("Available", "True", "MinimumReplicasAvailable", text))
+            self._set_condition(deployment, ("Available", "True", "MinimumReplicasAvailable", text))
         else:
             text = "Deployment does not have minimum availability."
-            with_condition(deployment, self._condition("Available", "False", "MinimumReplicasUnavailable", text))
+            self._set_condition(deployment, ("Available", "False", "MinimumReplicasUnavailable", text))
         self._tell_progress(key, deployment, before, new)
-        deployment["status"]["conditions"] = [
-            _unless_same(condition({"status": before}, c["type"]), c) for c in deployment["status"]["conditions"]
-        ]
         self.update_status(_DEPLOYMENTS, stored, deployment)
 
     def _tell_progress(self, key: str, deployment: Json, before: Json, new: ReplicaSet | None) -> None:
         if deployment["spec"].get("paused"):
-            with_condition(
-                deployment, self._condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
-            )
+            self._set_condition(deployment, ("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused"))
             return
         if new is None:
             return
@@ -286,7 +281,7 @@ class Deployments(Controller):
             if settled:
                 return
             text = f'ReplicaSet "{name}" has successfully progressed.'
-            with_condition(deployment, self._condition("Progressing", "True", "NewReplicaSetAvailable", text))
+            self._set_condition(deployment, ("Progressing", "True", "NewReplicaSetAvailable", text))
             return
         counted = ("updatedReplicas", "readyReplicas", "availableReplicas")
         moved = any(status.get(n, 0) > before.get(n, 0) for n in counted) or status.get("replicas", 0) < before.get(
@@ -295,26 +290,25 @@ class Deployments(Controller):
         deadline_s = deployment["spec"].get("progressDeadlineSeconds", 600)
         if moved or current is None or (current["reason"] == "NewReplicaSetAvailable"):
             text = f'ReplicaSet "{name}" is progressing.'
-            with_condition(deployment, self._condition("Progressing", "True", "ReplicaSetUpdated", text))
+            told = ("Progressing", "True", "ReplicaSetUpdated", text)
+            self._set_condition(deployment, told, again=True)
             self.enqueue_later(key, deadline_s + 1)
         elif current["reason"] != "ProgressDeadlineExceeded":
             stalled_s = self.api.clock.now() - epoch(current.get("lastUpdateTime") or self.api.now())
             if stalled_s > deadline_s:
                 text = f'ReplicaSet "{name}" has timed out progressing.'
-                with_condition(deployment, self._condition("Progressing", "False", "ProgressDeadlineExceeded", text))
+                self._set_condition(deployment, ("Progressing", "False", "ProgressDeadlineExceeded", text))
             else:
                 self.enqueue_later(key, deadline_s - stalled_s + 1)
 
-    def _condition(self, type_: str, status: str, reason: str, message: str) -> Json:
-        now = self.api.now()
-        return {
-            "type": type_,
-            "status": status,
-            "lastUpdateTime": now,
-            "lastTransitionTime": now,
-            "reason": reason,
-            "message": message,
-        }
+    def _set_condition(self, deployment: Json, told: tuple[str, str, str, str], *, again: bool = False) -> None:
+        """Puts a condition at the end of the list; one that says the same stays as it is, unless it is told `again`."""
+        type_, status, reason, message = told
+        old, now = condition(deployment, type_), self.api.now()
+        if old is not None and not again and (old["status"], old["reason"], old["message"]) == told[1:]:
+            return
+        times = {"lastUpdateTime": now, "lastTransitionTime": now}
+        with_condition(deployment, {"type": type_, "status": status, **times, "reason": reason, "message": message})
 
     def _stored(self, deployment: Json) -> Stored | None:
         return self.find(_DEPLOYMENTS, f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}")
@@ -381,12 +375,3 @@ def _age(entry: ReplicaSet) -> tuple[str, str]:
 def _copied(deployment: Json) -> Json:
     annotations = deployment["metadata"].get("annotations") or {}
     return {name: value for name, value in annotations.items() if name not in _NOT_COPIED}
-
-
-def _unless_same(old: Json | None, new: Json) -> Json:
-    """The old condition when only its update time would change."""
-    if old is None:
-        return new
-    told = ("status", "reason", "message")
-    moved = new["type"] == "Progressing" and new["reason"] == "ReplicaSetUpdated"
-    return new if moved or any(old.get(n) != new.get(n) for n in told) else old
