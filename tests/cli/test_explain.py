@@ -61,6 +61,31 @@ class TestTable:
         assert "preemption: would make room on one of n1, n3, n4" in text
         assert "default/low-n3" in text
 
+    def test_why_the_winner_won(self) -> None:
+        nodes = [make_node(name).capacity(cpu="4").dict() for name in ("a", "b")]
+        low = [make_pod(f"low-{n}").cpu("4").priority(p).node(n).dict() for n, p in (("a", 5), ("b", 1))]
+        console = Console(file=io.StringIO(), width=140)
+        show(Cluster([*nodes, *low]).explain(make_pod("vip").cpu("3").priority(10).dict()), console)
+        text: str = console.file.getvalue()  # type: ignore[attr-defined]
+        assert "preemption: would make room on b (lowest highest priority among victims)" in text
+
+    def test_the_pod_whose_anti_affinity_repels(self) -> None:
+        hermit = make_pod("hermit").node("n3").pod_anti_affinity("kubernetes.io/hostname", {"app": "web"})
+        text = table(make_pod("p").label("app", "web").dict(), hermit.dict())
+        assert "n3: repelled by default/hermit (topologyKey kubernetes.io/hostname, selector app=web" in text
+
+    def test_the_spread_constraint_with_the_counts_by_domain(self) -> None:
+        placed = make_pod("one").label("app", "s").node("n3").dict()
+        asked = make_pod("p").label("app", "s").spread("disk", {"app": "s"}).dict()
+        text = table(asked, placed)
+        assert "n3: disk=ssd has 1 pods, the emptiest has 0, at most 1 apart (hdd: 0, ssd: 1)" in text
+        assert "n2: lacks the label disk" in text or "n2: dedicated=gpu:NoSchedule" in text
+
+    def test_what_the_pod_itself_is_rejected_for_leaves_preemption_out(self) -> None:
+        text = table(make_pod("p").pvc("missing").dict())
+        assert 'persistentvolumeclaim "missing" not found' in text
+        assert "preemption: not tried, for it is the pod itself that is rejected" in text
+
     def test_preemption_that_helps_nobody(self) -> None:
         assert "4 Preemption is not helpful for scheduling" in table(make_pod("huge").cpu("64").dict())
 

@@ -86,12 +86,36 @@ def _facts(facts: Mapping[str, Any]) -> Iterable[str]:
                 yield f"{key}={value['value']}:{effect}" if value.get("value") else f"{key}:{effect}"
             case _, {"asked": asked, "used": used, "capacity": capacity}:
                 yield f"{name} asked {amount(name, asked)}, used {amount(name, used)} of {amount(name, capacity)}"
+            case "constraints", list():
+                yield from map(_spread, value)
+            case "repelledBy" | "unwanted", {"pod": pod}:
+                yield f"{'repelled by' if name == 'repelledBy' else 'must not be near'} {pod} ({_term(value)})"
+            case "wants", list():
+                yield from (f"wants pods that match {_term(term)}" for term in value)
             case _, dict():
                 yield from _labels(value)
             case _, list() | tuple():
                 yield f"{name}: {', '.join(map(str, value))}"
             case _:
                 yield f"{name}: {value}"
+
+
+def _spread(facts: Mapping[str, Any]) -> str:
+    """`topology.kubernetes.io/zone=a has 2 pods, the emptiest has 0, at most 1 apart (b: 0, a: 2)`"""
+    key = facts["topologyKey"]
+    if "missingLabel" in facts:
+        return f"lacks the label {key}"
+    domains = ", ".join(f"{domain}: {pods}" for domain, pods in facts["domains"].items())
+    if facts["domainCount"] > len(facts["domains"]):
+        domains += f", {facts['domainCount'] - len(facts['domains'])} more"
+    return (
+        f"{key}={facts['domain']} has {facts['pods']} pods, the emptiest has {facts['lowest']}, "
+        f"at most {facts['maxSkew']} apart ({domains})"
+    )
+
+
+def _term(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if name != "pod" and value not in (None, ""))
 
 
 def _labels(differing: Mapping[str, Any]) -> Iterable[str]:
@@ -152,10 +176,13 @@ def _volumes(volumes: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _preemption(preview: PostFilterPreview) -> Iterable[RenderableType]:
     if not preview.candidates:
-        if preview.status.message:
+        if preview.status.is_error:
+            yield Text("preemption: not tried, for it is the pod itself that is rejected")
+        elif preview.status.message:
             yield Text(f"preemption: {preview.status.message}")
         return
-    yield Text(f"preemption: would make room on {_either(preview.nominated_nodes)}", style="yellow")
+    because = f" ({preview.because})" if preview.because else ""
+    yield Text(f"preemption: would make room on {_either(preview.nominated_nodes)}{because}", style="yellow")
     table = Table(title="Where preemption would help", title_justify="left", expand=False)
     table.add_column("node")
     table.add_column("victims, the most important first", overflow="fold")
