@@ -34,7 +34,7 @@ def cluster(tmp_path: Path) -> Path:
 
 
 def table(pod: object, *objects: object) -> str:
-    console = Console(file=io.StringIO(), width=140)
+    console = Console(file=io.StringIO(), width=240)
     show(Cluster([*OBJECTS, *objects]).explain(pod), console)  # type: ignore[arg-type,list-item]
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
@@ -64,7 +64,7 @@ class TestTable:
     def test_why_the_winner_won(self) -> None:
         nodes = [make_node(name).capacity(cpu="4").dict() for name in ("a", "b")]
         low = [make_pod(f"low-{n}").cpu("4").priority(p).node(n).dict() for n, p in (("a", 5), ("b", 1))]
-        console = Console(file=io.StringIO(), width=140)
+        console = Console(file=io.StringIO(), width=240)
         show(Cluster([*nodes, *low]).explain(make_pod("vip").cpu("3").priority(10).dict()), console)
         text: str = console.file.getvalue()  # type: ignore[attr-defined]
         assert "preemption: would make room on b (lowest highest priority among victims)" in text
