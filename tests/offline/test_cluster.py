@@ -310,6 +310,23 @@ class TestRun:
         assert outcome.message == 'running Reserve plugin "Broken": no more licences'
         assert 15.0 <= run.duration_s < 20.0  # 1 + 2 + 4 + 8 seconds of backoff, in whole windows
 
+    def test_a_pod_that_is_being_deleted_is_left_alone(self) -> None:
+        run = Cluster([*NODES, make_pod("going").deleting().dict()]).run()
+        assert [(each.result, each.message) for each in run.outcomes] == [
+            (Result.UNSCHEDULABLE, "the pod is being deleted")
+        ]
+
+    def test_a_binding_that_never_ends_is_an_error(self) -> None:
+        class Stuck(Plugin):
+            name = "Stuck"
+
+            async def pre_bind(self, state: Any, pod: Any, node_name: str) -> None:
+                await asyncio.Event().wait()
+
+        outcome = Cluster(NODES, plugins=[Stuck]).schedule(make_pod("web").dict())
+        assert (outcome.result, outcome.node) == (Result.ERROR, "")
+        assert outcome.message == "a plugin does not let its binding come to an end"
+
     def test_permit_waits_in_virtual_time(self) -> None:
         class Pair(Plugin):
             """Lets pods go two at a time."""

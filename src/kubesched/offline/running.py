@@ -198,8 +198,10 @@ class Driver:
         if settled is not None:
             return settled
         queued = self._scheduler.queue.find(uid)
+        if queued is None and pod.is_terminating:
+            return Outcome(pod.key, Result.UNSCHEDULABLE, message="the pod is being deleted", attempts=0)
         if queued is None:
-            return Outcome(pod.key, Result.ERROR, message="the pod is not queued any more", attempts=0)
+            return Outcome(pod.key, Result.ERROR, message="a plugin does not let its binding come to an end")
         result = Result.GATED if queued.gated_by else self._failure(queued.pod)
         victims = tuple(self._victims.pop(pod.key, ()))
         return Outcome(pod.key, result, message=queued.last_message, attempts=queued.attempts, victims=victims)
