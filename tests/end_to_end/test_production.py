@@ -354,7 +354,7 @@ async def test_requests_are_counted_as_the_server_sees_them():
 
 
 async def test_a_token_and_a_certificate_may_be_rotated_meanwhile(tmp_path):
-    """The old token answers 401, the server comes back with a certificate of another authority."""
+    """BR-124: the old token answers 401. And the server comes back with a certificate of another authority."""
     token, ca = tmp_path / "token", tmp_path / "ca.pem"
     token.write_text("first")
     certificate = self_signed(["127.0.0.1"])

@@ -62,7 +62,7 @@ class FirstEventsCut(Fault):
 
 
 class WatchLineCut(Fault):
-    """Every second piece of the watch of pods breaks off in the middle of a line, until enough."""
+    """Every second piece of the watch of pods breaks off in the middle of a line, until enough. (BR-123)"""
 
     says = "watch cut, resuming"  # everyday business, and so for debug logs
 
@@ -125,7 +125,7 @@ class AnswerCut(RequestCut):
 
 
 class WatchGoesSilent(Fault):
-    """The watches of pods and nodes are half open: nothing comes any more, and nobody says so."""
+    """The watches of pods and nodes are half open: nothing comes any more, and nobody says so. (BR-123)"""
 
     says = "watch"
 
