@@ -66,11 +66,12 @@ class NodeInfo:
         return self.allocatable.get("pods", 0)
 
     def set_node(self, node: Node) -> None:
-        self.node = node
+        """QuantityError leaves the version before in place."""
         self.allocatable = {
             name: quantity.milli_value(amount) if name == "cpu" else quantity.value(amount)
             for name, amount in node.status.allocatable.items()
         }
+        self.node = node
 
     def add_pod(self, info: PodInfo) -> None:
         assert info.uid not in self.pods, f"{info.key} is on {self.name} already"

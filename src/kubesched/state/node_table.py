@@ -211,19 +211,21 @@ class NodeTable:
     # -- nodes
 
     def set_node(self, node: Node) -> tuple[Node | None, int]:
-        """Add the node or take its new version. Returns the version before and the aspects that changed."""
+        """Add the node or take its new version. Returns the version before and the aspects that changed.
+
+        QuantityError leaves everything as it was.
+        """
         name = node.metadata.name
-        info = self.by_name.get(name)
-        if info is None:
-            info = self.by_name[name] = NodeInfo(name)
+        info = self.by_name.get(name) or NodeInfo(name)
         old = info.node
+        info.set_node(node)
+        self.by_name[name] = info
         if info.row < 0:
             changed = aspects.ALL
-            self._open_row(info, node)
+            self._open_row(info)
         else:
             assert old is not None
             changed = node_changes(old, node)
-            info.set_node(node)
         if changed:
             self._write_row(info, changed, old)
             self.journal.note(info.row, changed)
@@ -314,13 +316,12 @@ class NodeTable:
 
     # -- rows
 
-    def _open_row(self, info: NodeInfo, node: Node) -> None:
+    def _open_row(self, info: NodeInfo) -> None:
         if self.row_count == self._capacity:
             self._grow(self._capacity * 2)
         info.row = self.row_count
         self.row_count += 1
         self._infos.append(info)
-        info.set_node(node)
         self.membership_version += 1
         row = info.row
         for resource, column in self._requested.items():
