@@ -42,9 +42,12 @@ def pod(name="s1", **status_fields):
     )
 
 
+BOUND = reply(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+
+
 class TestBind:
     async def test_as_recorded(self):
-        port, transport = make()
+        port, transport = make(BOUND)
         await port.bind(pod(), "n2")
         sent = transport.sent[0]
         assert (sent.method, sent.target) == ("POST", "/api/v1/namespaces/default/pods/s1/binding")
@@ -63,7 +66,7 @@ class TestBind:
         assert len(transport.sent) == 1
 
     async def test_a_lost_answer_is_settled_by_asking_again(self):
-        port, transport = make(TransportError("cut"), reply(201))
+        port, transport = make(TransportError("cut"), BOUND)
         await port.bind(pod(), "n2")
         assert len(transport.sent) == 2
         assert transport.sent[0].body == transport.sent[1].body

@@ -14,7 +14,7 @@ import msgspec
 
 from kubesched.api import codec, kinds
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
-from kubesched.api.errors import ApiError, TransportError
+from kubesched.api.errors import ApiError, DecodeError, TransportError
 from kubesched.api.meta import Condition, Object, ObjectMeta, format_time
 from kubesched.client.events import EventSink
 from kubesched.client.rest import STRATEGIC_MERGE_PATCH, ApiClient, Guard, encode
@@ -51,22 +51,28 @@ class ApiPort:
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """A connection that breaks leaves open whether the pod was bound. Asking again settles it: either the pod is
-        bound now, or the server says where it already is, and that is a success if it is our node."""
+        bound now, or the server says where it already is, and that is a success if it is our node.
+
+        A success that does not come from an API server (a proxy with a page of its own) leaves it open, too.
+        """
         metadata = pod.metadata
         target = _pod_path(metadata, "/binding")
         body = binding_body(metadata.namespace, metadata.name, metadata.uid, node_name)
         try:
-            await self._write("POST", target, body)
+            answer = await self._write("POST", target, body)
         except NotSentError:
             raise
         except TransportError as lost:
             if isinstance(lost.__cause__, TimeoutError | asyncio.TimeoutError):
                 raise  # a server that is this slow is not asked twice
             try:
-                await self._write("POST", target, body)
+                answer = await self._write("POST", target, body)
             except ApiError as error:
                 if error.code != 409 or f'is already assigned to node "{node_name}"' not in error.message:
                     raise
+                return
+        if not _is_success(answer):
+            raise TransportError(f"an answer that is not an API server's: {answer[:100].decode('utf-8', 'replace')!r}")
 
     async def read_pod(self, pod: Pod) -> Pod | None:
         metadata = pod.metadata
@@ -130,9 +136,10 @@ class ApiPort:
     async def _current(self, kind: kinds.Kind, known: Object) -> dict[str, Any]:
         """The server's document, provided that it is still at the version that the decision was made on."""
         metadata = known.metadata
-        document: dict[str, Any] = msgspec.json.decode(
-            await self._client.get(kind.path(metadata.namespace or None, metadata.name))
-        )
+        answer = await self._client.get(kind.path(metadata.namespace or None, metadata.name))
+        document = _mapping(answer)
+        if not isinstance(document.get("metadata"), dict):
+            raise DecodeError(kind.kind, metadata.namespace, metadata.name, "metadata", "an answer without it")
         if document["metadata"].get("resourceVersion") != metadata.resource_version:
             raise ApiError(
                 409,
@@ -147,6 +154,21 @@ class ApiPort:
         metadata = known.metadata
         target = kind.path(metadata.namespace or None, metadata.name)
         return codec.decode(kind, await self._write("PUT", target, encode(document)))
+
+
+def _mapping(answer: bytes) -> dict[str, Any]:
+    """A JSON object as it is, anything else as an empty one."""
+    try:
+        document = msgspec.json.decode(answer)
+    except codec.MALFORMED:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _is_success(answer: bytes) -> bool:
+    """Whether a server says that it has bound: with a Status of success or, some of them, the Binding."""
+    document = _mapping(answer)
+    return document.get("status") == "Success" or document.get("kind") == "Binding"
 
 
 def binding_body(namespace: str, name: str, uid: str, node_name: str) -> bytes:

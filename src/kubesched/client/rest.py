@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from kubesched.api.codec import MALFORMED
 from kubesched.api.errors import ApiError
 from kubesched.client.auth import Credentials, credentials_of
 from kubesched.client.certificates import TlsContexts
@@ -235,13 +236,13 @@ def error_of(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error that an answer means: its `Status` where it has one, else made up from code and text."""
     try:
         status = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except MALFORMED:
         status = None
     details: dict[str, Any] = {}
     if isinstance(status, dict) and status.get("kind") == "Status":
-        reason, message = status.get("reason") or "", status.get("message") or ""
-        details = status.get("details") or {}
-        code = status.get("code") or code
+        reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+        details = told if isinstance(told := status.get("details"), dict) else {}
+        code = told if isinstance(told := status.get("code"), int) and told >= 400 else code
     else:
         reason, message = _REASONS.get(code, "Unknown"), body[:200].decode("utf-8", "replace").strip()
     pause_s = _retry_after_s(code, headers)
