@@ -332,6 +332,11 @@ def test_a_claim_that_is_named_twice_is_bound_once() -> None:
             [FAST, driver(publishes=True), capacity("c", "9Gi", zone=None)], [NO_SPACE] * 3, id="room-nowhere"
         ),
         pytest.param(
+            [FAST, driver(publishes=True), capacity("bad", "9Gi", zone="no such zone"), capacity("c", "9Gi")],
+            [None, NO_SPACE, NO_SPACE],
+            id="room-in-a-place-that-cannot-be-read",
+        ),
+        pytest.param(
             [FAST, driver(publishes=True), capacity("c", "9Gi", zone="")], [None, None, None], id="room-everywhere"
         ),
         pytest.param(

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from kubesched.api import quantity, selectors
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim
+from kubesched.api.errors import SelectorError
 from kubesched.api.selectors import Requirement
 from kubesched.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from kubesched.plugins.volume_binding.ranked import EVERYWHERE, Ranked, Terms, terms_of_labels, terms_of_node_selector
@@ -116,9 +117,7 @@ class Supply:
             and limit >= size_bytes
         ]
         enough.sort(key=lambda capacity: (capacity.metadata.namespace, capacity.metadata.name))
-        return Ranked(
-            (capacity, terms_of_labels(selectors.compile_label_selector(capacity.node_topology))) for capacity in enough
-        )
+        return Ranked((capacity, _reach_of_capacity(capacity)) for capacity in enough)
 
 
 def names_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -144,6 +143,14 @@ def reach_of(volume: PersistentVolume) -> Terms:
     if affinity is None or affinity.required is None:
         return EVERYWHERE
     return terms_of_node_selector(affinity.required)
+
+
+def _reach_of_capacity(capacity: CSIStorageCapacity) -> Terms:
+    """A topology that cannot be compiled reaches no node; that is no reason to fail the pods of the class."""
+    try:
+        return terms_of_labels(selectors.compile_label_selector(capacity.node_topology))
+    except SelectorError:
+        return ()
 
 
 def storage_limit(capacity: CSIStorageCapacity) -> int | None:
