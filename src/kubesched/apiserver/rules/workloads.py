@@ -8,7 +8,7 @@ from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.rules.base import Rules
 from kubesched.apiserver.rules.pod_template import default_pod_spec
 from kubesched.apiserver.rules.pod_validation import check_pod_spec, pod_spec_warnings
-from kubesched.apiserver.status import Cause, invalid_value, required
+from kubesched.apiserver.status import Cause, forbidden_field, invalid_value, required, unsupported
 from kubesched.apiserver.store import Json
 
 if TYPE_CHECKING:
@@ -165,7 +165,60 @@ def _check_selected(document: Json) -> list[Cause]:
         causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )
+    causes += [
+        invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
+        for name in ("replicas", "minReadySeconds", "revisionHistoryLimit")
+        if (spec.get(name) or 0) < 0
+    ]
+    policy = spec["template"]["spec"].get("restartPolicy")
+    if policy != "Always":
+        causes.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
     return causes + check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+
+
+def _check_deployment(document: Json) -> list[Cause]:
+    return _check_selected(document) + _check_rolling(document["spec"]["strategy"], "spec.strategy")
+
+
+def _check_rolling(strategy: Json, path: str) -> list[Cause]:
+    """A rollout must be able to move: either more pods or fewer than wanted for a while."""
+    kind, rolling = strategy["type"], strategy.get("rollingUpdate")
+    if kind not in ("Recreate", "RollingUpdate"):
+        return [unsupported(f"{path}.type", kind, ("Recreate", "RollingUpdate"))]
+    if kind == "Recreate":
+        if rolling is None:
+            return []
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        return [forbidden_field(f"{path}.rollingUpdate", text)]
+    zero = (0, "0%")
+    if rolling and rolling.get("maxUnavailable") in zero and rolling.get("maxSurge") in zero:
+        text = "may not be 0 when `maxSurge` is 0"
+        return [invalid_value(f"{path}.rollingUpdate.maxUnavailable", rolling["maxUnavailable"], text)]
+    return []
+
+
+def _stateful_set_kept(old: Json, new: Json) -> list[Cause]:
+    before, after = ({n: v for n, v in d["spec"].items() if n not in _STATEFUL_MUTABLE} for d in (old, new))
+    if before == after:
+        return _check_selected(new)
+    named = "', '".join(_STATEFUL_MUTABLE[:-1])
+    text = f"updates to statefulset spec for fields other than '{named}' and '{_STATEFUL_MUTABLE[-1]}' are forbidden"
+    return [forbidden_field("spec", text)]
+
+
+def _job_kept(old: Json, new: Json) -> list[Cause]:
+    causes = []
+    before, after = old["spec"], new["spec"]
+    if before.get("completions") != after.get("completions") and before.get("completionMode") != "Indexed":
+        causes.append(invalid_value("spec.completions", after.get("completions"), "field is immutable"))
+    causes += [
+        invalid_value(f"spec.{name}", after.get(name), "field is immutable")
+        for name in ("selector", "completionMode", "backoffLimitPerIndex")
+        if before.get(name) != after.get(name)
+    ]
+    if not before.get("suspend") and before["template"] != after["template"]:
+        causes.append(invalid_value("spec.template", after["template"], "field is immutable"))
+    return causes
 
 
 def _check_job(document: Json) -> list[Cause]:
@@ -186,10 +239,21 @@ def _selector_fixed(old: Json, new: Json) -> list[Cause]:
     return [] if before == after else [invalid_value("spec.selector", after, "field is immutable")]
 
 
+_STATEFUL_MUTABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
 DEPLOYMENT = Rules(
     default=_default_deployment,
     on_create=_create_deployment,
-    validate=_check_selected,
+    validate=_check_deployment,
     validate_update=_selector_fixed,
     warn=_template_warnings,
 )
@@ -205,7 +269,7 @@ STATEFUL_SET = Rules(
     default=_default_stateful_set,
     on_create=_create_stateful_set,
     validate=_check_selected,
-    validate_update=_selector_fixed,
+    validate_update=_stateful_set_kept,
     warn=_template_warnings,
     label_name=True,
 )
@@ -216,5 +280,5 @@ DAEMON_SET = Rules(
     validate_update=_selector_fixed,
     warn=_template_warnings,
 )
-JOB = Rules(default=_default_job, on_create=_create_job, validate=_check_job)
+JOB = Rules(default=_default_job, on_create=_create_job, validate=_check_job, validate_update=_job_kept)
 CRON_JOB = Rules(default=_default_cron_job)
