@@ -31,6 +31,7 @@ class CycleState:
 
     __slots__ = (
         "_values",
+        "absorbed_version",
         "plugin_meter",
         "pod_info",
         "pods_to_activate",
@@ -43,6 +44,8 @@ class CycleState:
     def __init__(self, pod_info: PodInfo, *, plugin_meter: Meter | None = None) -> None:
         self.pod_info = pod_info
         self._values: dict[str, Any] = {}
+        #: How much of a kept evaluation's own state is in here, by its version.
+        self.absorbed_version = -1
         #: Names of plugins whose PreFilter / PreScore / PreBindPreFlight answered Skip.
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()

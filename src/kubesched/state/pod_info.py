@@ -8,6 +8,7 @@ one with its spec alone.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from kubesched.api import pod_requests
 from kubesched.api.core import Pod
@@ -48,7 +49,7 @@ class PodInfo:
         #: What `pod_counts` tells pods apart by, filled there.
         self.class_key: tuple[str, bytes, bool, bytes] | None = None
         #: Per profile the scheduling signature, with the version of the state that it is true of; by the framework.
-        self.signatures: dict[str, tuple[Hashable, tuple[Hashable, ...]]] | None = None
+        self.signatures: dict[str, tuple[Hashable, Any]] | None = None
 
     def followed_by(self, pod: Pod) -> PodInfo:
         """The same pod in a newer version. What cannot have changed is taken over and not computed anew."""

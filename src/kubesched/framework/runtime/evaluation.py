@@ -58,6 +58,7 @@ class Score:
         "normalizes",
         "plugin",
         "raw",
+        "reads",
         "runs_pre_score",
         "scale",
         "skips_for_good",
@@ -69,6 +70,9 @@ class Score:
         self.weight = weight
         self.runs_pre_score = runs_pre_score
         self.normalizes = hasattr(plugin, "normalize_rows")
+        reads = _reads(plugin.score_reads)
+        #: The aspects of nodes that its answers depend on, in whatever way.
+        self.reads = reads.row | reads.table
         self.scale: Hashable = None
         #: Its scores are in the sums; not so while PreScore says Skip.
         self.counts = False
@@ -138,10 +142,12 @@ class Evaluation:
         self._objects_seen = state.objects.change_count
         self._table_filters = [plugin for plugin in (*gates, *filters) if _reads(plugin.filter_reads).table]
         #: Set by `KeptEvaluations`: the signature, and the versions that it was made at.
-        self.signature: tuple[Hashable, ...] = ()
+        self.signature: Hashable = ()
         self.signed_at: tuple[Hashable, ...] = ()
         #: What all PreFilter plugins together said, kept by `Filtering` while no answer changes.
         self.outcome: Any = None
+        #: Grows whenever a plugin may have written to `state`.
+        self._state_version = 0
 
     # -- staying true
 
@@ -166,7 +172,15 @@ class Evaluation:
     def begin(self, pod_info: PodInfo, plugin_meter: Meter | None = None) -> CycleState:
         """The cycle state of a new attempt for a pod of this signature."""
         self.state.plugin_meter = plugin_meter
-        return self.state.clone(pod_info)
+        state = self.state.clone(pod_info)
+        state.absorbed_version = self._state_version
+        return state
+
+    def share_with(self, state: CycleState) -> None:
+        """Bring the state of an attempt up to date with what plugins wrote here since it began."""
+        if state.absorbed_version != self._state_version:
+            state.absorb(self.state)
+            state.absorbed_version = self._state_version
 
     def wants_pre_filter(self, plugin: Plugin) -> bool:
         """Whether PreFilter must be asked: for the first time, or because nodes changed in what it reads of all."""
@@ -192,6 +206,7 @@ class Evaluation:
 
     def set_pre_filter(self, name: str, answer: PreFilterResult | Status | None) -> None:
         self.pre_filter[name] = answer
+        self._state_version += 1
         if isinstance(answer, Status) and answer.is_skip:
             self.state.skip_filter.add(name)
         else:
@@ -233,8 +248,9 @@ class Evaluation:
             touched = [changes.rows, *self._refolded]
         fits_touched = _together(touched, table.row_count)
         fitting = _Fitting(table.all_nodes(), self.fits[: table.row_count])
+        aspects = -1 if changes is None else changes.aspects
         for score in self.scores:
-            if score.skips_for_good and changes is not None:
+            if changes is not None and (score.skips_for_good or not (rescale or score.reads & aspects)):
                 continue
             changed = self._follow_score(score, changes, fitting, rescale=rescale)
             if changed is not None:
@@ -376,6 +392,7 @@ class Evaluation:
             asked = whole
             if score.runs_pre_score:
                 self.state.skip_score.discard(name)
+                self._state_version += 1
                 status = run_pre_score(score.plugin, self.state, fitting.nodes, self._meter)
                 score.skips_for_good = status is LASTING_SKIP
         elif reads.row & changes.aspects and len(changes.rows):

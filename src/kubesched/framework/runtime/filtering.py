@@ -142,7 +142,7 @@ class Filtering:
                 if evaluation.wants_pre_filter(plugin):
                     evaluation.set_pre_filter(name, self._ask_pre_filter(plugin, evaluation.state))
                     state.skip_filter.discard(name)
-                    state.absorb(evaluation.state)
+                    evaluation.share_with(state)
                 answer = evaluation.pre_filter[name]
             else:
                 answer = self._ask_pre_filter(plugin, state)

@@ -26,8 +26,20 @@ from kubesched.state.pod_info import PodInfo
 _BYTES_MIN = 64 << 20
 _BYTES_PER_NODE = 8 << 10
 _COUNT_MIN = 8
+#: Bounds on what is remembered of signing: sets of labels, templates that share one, and signatures.
 _TEMPLATES_MAX = 4096
+_TEMPLATES_ALIKE_MAX = 8
+_SIGNATURES_MAX = 16_384
 _COUNT_MAX = 512
+
+
+class Signature:
+    """What each signer says about a pod. Equal ones are the same object, so that looking one up hashes nothing deep."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self.parts = parts
 
 
 class KeptEvaluations:
@@ -64,7 +76,9 @@ class KeptEvaluations:
         self._signers = list(seen.values())
         self._template_signers = [plugin for plugin in self._signers if plugin.signs_template]
         self._sign_versions = [plugin.sign_version for plugin in self._signers if hasattr(plugin, "sign_version")]
-        self._templates: dict[Hashable, _Template] = {}
+        self._signs_templates_only = len(self._template_signers) == len(self._signers)
+        self._templates: dict[Hashable, list[_Template]] = {}
+        self._interned: dict[tuple[Hashable, ...], Signature] = {}
         self._state = state
         self._meter = meter
         self._kept: OrderedDict[Hashable, Evaluation] = OrderedDict()
@@ -83,7 +97,7 @@ class KeptEvaluations:
             del self._kept[signature]
             self._meter.batch_flushed("expired")
         self._meter.batch_no_hint()
-        unsigned = {plugin.name for plugin, part in zip(self._signers, signature, strict=True) if part is None}
+        unsigned = {plugin.name for plugin, part in zip(self._signers, signature.parts, strict=True) if part is None}
         made = Evaluation(
             pod_info,
             [plugin for plugin in self._gates if plugin.name not in unsigned],
@@ -118,44 +132,66 @@ class KeptEvaluations:
     def clear(self) -> None:
         self._kept.clear()
 
-    def _signature(self, pod_info: PodInfo) -> tuple[Hashable, ...]:
+    def _signature(self, pod_info: PodInfo) -> Signature:
         if pod_info.signatures is None:
             pod_info.signatures = {}
         versions = self._versions()
         known = pod_info.signatures.get(self._profile_name)
         if known is not None and known[0] == versions:
-            return known[1]
+            signed: Signature = known[1]
+            return signed
         started_s = self._meter.now()
         signature = self._sign(pod_info, versions)
         self._meter.point("Sign", SUCCESS, started_s)
         pod_info.signatures[self._profile_name] = versions, signature
         return signature
 
-    def _sign(self, pod_info: PodInfo, versions: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    def _sign(self, pod_info: PodInfo, versions: tuple[Hashable, ...]) -> Signature:
         """What each plugin signs; those that sign templates are asked once for all pods of one."""
+        template = self._template_of(pod_info, versions)
+        if template.signature is not None:
+            return template.signature
+        parts = template.parts
+        signature = self._intern(
+            tuple(parts[plugin.name] if plugin.name in parts else _sign(plugin, pod_info) for plugin in self._signers)
+        )
+        if self._signs_templates_only:
+            template.signature = signature
+        return signature
+
+    def _template_of(self, pod_info: PodInfo, versions: tuple[Hashable, ...]) -> _Template:
         pod = pod_info.pod
         key = pod.metadata.namespace, tuple(pod.metadata.labels.items())
-        template = self._templates.get(key)
-        if template is None or template.versions != versions or not template.stamps(pod):
-            parts = {plugin.name: _sign(plugin, pod_info) for plugin in self._template_signers}
-            template = _Template(pod, versions, parts)
+        templates = self._templates.get(key)
+        if templates is None:
             if len(self._templates) >= _TEMPLATES_MAX:
                 self._templates.clear()
-            self._templates[key] = template
-        parts = template.parts
-        return tuple(
-            parts[plugin.name] if plugin.name in parts else _sign(plugin, pod_info) for plugin in self._signers
-        )
+            templates = self._templates[key] = []
+        for template in templates:
+            if template.versions == versions and template.stamps(pod):
+                return template
+        template = _Template(pod, versions, {plugin.name: _sign(plugin, pod_info) for plugin in self._template_signers})
+        templates.insert(0, template)
+        del templates[_TEMPLATES_ALIKE_MAX:]
+        return template
+
+    def _intern(self, parts: tuple[Hashable, ...]) -> Signature:
+        signature = self._interned.get(parts)
+        if signature is None:
+            if len(self._interned) >= _SIGNATURES_MAX:
+                self._interned.clear()
+            signature = self._interned[parts] = Signature(parts)
+        return signature
 
     def _versions(self) -> tuple[Hashable, ...]:
         return tuple(version() for version in self._sign_versions)
 
-    def _is_still_signed(self, evaluation: Evaluation, signature: tuple[Hashable, ...]) -> bool:
+    def _is_still_signed(self, evaluation: Evaluation, signature: Signature) -> bool:
         """Whether the pod that the evaluation was made for still has its signature."""
         versions = self._versions()
         if evaluation.signed_at == versions:
             return True
-        if self._signature(evaluation.state.pod_info) != signature:
+        if self._signature(evaluation.state.pod_info) is not signature:
             return False
         evaluation.signed_at = versions
         return True
@@ -164,13 +200,15 @@ class KeptEvaluations:
 class _Template:
     """What pods stamped alike have in common: one of them, and what plugins signed of it."""
 
-    __slots__ = ("_pod", "_volumes", "parts", "versions")
+    __slots__ = ("_pod", "_volumes", "parts", "signature", "versions")
 
     def __init__(self, pod: Pod, versions: tuple[Hashable, ...], parts: dict[str, Hashable | None]) -> None:
         self._pod = pod
         self._volumes = _real_volumes(pod)
         self.versions = versions
         self.parts = parts
+        #: The whole signature, where plugins sign nothing but templates.
+        self.signature: Signature | None = None
 
     def stamps(self, pod: Pod) -> bool:
         """Whether the pod differs from ours in nothing that a template decides (namespace and labels are equal)."""

@@ -64,7 +64,7 @@ class Scoring:
         if evaluation is None or not self._keeps_all(evaluation):
             return best_rows(fits.rows, self._totals(state, fits))
         evaluation.refresh_scores()
-        state.absorb(evaluation.state)
+        evaluation.share_with(state)
         # Rows that do not fit have -1 here.
         total = evaluation.total[: fits.evaluated_count]
         return np.flatnonzero(total == total.max())
@@ -91,7 +91,7 @@ class Scoring:
                 total += part.normalized * part.weight
             return total
         evaluation.refresh_scores()
-        state.absorb(evaluation.state)
+        evaluation.share_with(state)
         total = evaluation.total[fits.rows]
         if self._keeps_all(evaluation):
             return total
