@@ -15,7 +15,6 @@ from kubesched.api import codec, kinds
 from kubesched.client.reflector import UNFINISHED_PODS
 from kubesched.client.rest import ApiClient
 from kubesched.clock import Clock
-from kubesched.scheduler.queue import QueuedPod
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.state import consistency
 
@@ -27,16 +26,7 @@ _PAGE: Final = 5000
 
 
 def queue_dump(scheduler: Scheduler) -> dict[str, Any]:
-    queue = scheduler.queue
-    parked = list(queue.parked)
-    return {
-        "active": [_queued(pod) for pod in queue.active],
-        "backoff": [_queued(pod) for pod in queue.backoff],
-        "unschedulable": [_queued(pod) for pod in parked if not pod.gated_by],
-        "gated": [_queued(pod) for pod in parked if pod.gated_by],
-        "inFlight": list(queue.in_flight),
-        "binding": scheduler.binding_count,
-    }
+    return scheduler.queue_report()
 
 
 def cache_dump(scheduler: Scheduler) -> dict[str, Any]:
@@ -137,13 +127,3 @@ async def _list(client: ApiClient, kind: kinds.Kind, query: str = "") -> list[An
         token = page.continue_token
         if not token:
             return objects
-
-
-def _queued(pod: QueuedPod) -> dict[str, Any]:
-    return {
-        "pod": pod.key,
-        "attempts": pod.attempts,
-        "rejectedBy": sorted(pod.rejected_by | ({pod.gated_by} if pod.gated_by else set())),
-        "message": pod.last_message,
-        "backoffUntil": pod.backoff_until,
-    }

@@ -9,12 +9,13 @@ kube-scheduler on its command line.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
-from kubesched.cli import apiserver, config, explain, run
+from kubesched.cli import apiserver, config, explain, queue, run
 
-_COMMANDS = (run, explain, config, apiserver)
+_COMMANDS = (run, explain, queue, config, apiserver)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,13 +48,38 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _guarded(command: Callable[[], int]) -> int:
+    _open_standard_streams()
     try:
-        return command()
+        code = command()
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:
-        sys.stderr.close()
+        _drop_output()
+        return 1
+    except OSError as error:
+        # A disk that is full, a folder that is not there: the system says it in a line.
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"kubesched: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _open_standard_streams() -> None:
+    """Whoever closed one of them would have a socket of ours take its number, and texts go there."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """What is left in the buffer cannot be written, and must not be tried again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Version(argparse.Action):

@@ -54,6 +54,10 @@ class EventHandlers:
         self.pending: dict[str, Pod] = {}
         self._pod_keys: dict[ObjectKey, str] = {}
 
+    def uid_of(self, namespace: str, name: str) -> str:
+        """Of a pod that is ours or counts on a node; "" for one that is unknown or another scheduler's to place."""
+        return self._pod_keys.get((namespace, name), "")
+
     def apply(self, change: Change) -> None:
         match change:
             case Upsert(kind, obj):

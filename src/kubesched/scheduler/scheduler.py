@@ -30,7 +30,7 @@ from kubesched.scheduler.event_handlers import EventHandlers
 from kubesched.scheduler.failure import FailureHandler
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.outcome import Decision, Failure
-from kubesched.scheduler.queue import QueuedPod, SchedulingQueue
+from kubesched.scheduler.queue import QueuedPod, SchedulingQueue, report
 from kubesched.scheduler.scheduling_cycle import SchedulingCycle, rejected_at_node
 from kubesched.scheduler.status_writer import StatusWriter
 from kubesched.state.cluster_state import ClusterState
@@ -338,6 +338,27 @@ class Scheduler:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a task ended with a bug task=%s error=%s", task.get_name(), error, exc_info=error)
+
+    # -- for people
+
+    def queue_report(self) -> dict[str, Any]:
+        """See `scheduler.queue.report`; with the number of bindings under way."""
+        return report.queue_report(self.queue, self.clock.now()) | {"binding": len(self._bindings)}
+
+    def pod_report(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Where a pod is and what it waits for; None for one that is unknown or another scheduler's to place."""
+        uid = self.handlers.uid_of(namespace, name)
+        queued = self.queue.find(uid)
+        if queued is not None:
+            return report.pod_report(self.queue, queued, self.clock.now())
+        pod = f"{namespace}/{name}"
+        binding = self._bindings.get(uid)
+        if binding is not None:
+            known = {"attempts": binding.queued.attempts, "stage": binding.stage.value}
+            return {"queue": "binding", "pod": pod, "uid": uid, "node": binding.node_name} | known
+        if node_name := self.state.node_of(uid):
+            return {"queue": "placed", "pod": pod, "uid": uid, "node": node_name}
+        return {"queue": "in flight", "pod": pod, "uid": uid} if uid in self.queue.in_flight else None
 
     @property
     def binding_count(self) -> int:

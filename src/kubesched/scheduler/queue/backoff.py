@@ -64,6 +64,10 @@ class BackoffQueue:
         ends = [pod.backoff_until for heap in (self.rejected, self.failed) if (pod := heap.peek()) is not None]
         return min(ends, default=None)
 
+    def in_order(self) -> list[QueuedPod]:
+        """Those whose backoff ends first come first."""
+        return sorted(self.rejected.in_order() + self.failed.in_order(), key=lambda pod: pod.backoff_until)
+
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self.rejected
         yield from self.failed

@@ -58,6 +58,10 @@ class KeyedHeap:
     def __contains__(self, uid: object) -> bool:
         return uid in self._entries
 
+    def in_order(self) -> list[QueuedPod]:
+        """The first to be popped first; sorts them all."""
+        return [entry[2] for entry in sorted(self._entries.values(), key=lambda entry: entry[:2])]
+
     def __iter__(self) -> Iterator[QueuedPod]:
         """In no particular order."""
         return iter([entry[2] for entry in self._entries.values()])

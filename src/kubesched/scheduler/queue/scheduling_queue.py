@@ -202,6 +202,10 @@ class SchedulingQueue:
         expiry = self.backoff.next_expiry()
         return self.next_flush if expiry is None else min(expiry, self.next_flush)
 
+    def flush_due(self, pod: QueuedPod) -> float:
+        """The `Clock.now()` by which a parked pod is tried whatever happens."""
+        return max(pod.flushed_at + self._flush_after_s, self.next_flush)
+
     # -- plugins
 
     def table(self, profile: str) -> HintTable:

@@ -1,0 +1,112 @@
+"""`kubesched queue`: which pods wait, where, for what, and until when."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "queue",
+        help="show the queues of a scheduler",
+        description="Show a dump of a scheduler's queues, as /debug/queue gives it, in order of turn: "
+        "kubectl get --raw ... /debug/queue | kubesched queue",
+    )
+    parser.add_argument("-f", "--filename", default="-", metavar="FILE", help="the dump; - (the default) is stdin")
+    parser.add_argument("--pod", metavar="[NAMESPACE/]NAME", help="only this pod")
+    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    dump = _read(args.filename)
+    if args.pod:
+        dump = _only(dump, args.pod if "/" in args.pod else f"default/{args.pod}")
+    if args.output == "json":
+        import json
+
+        print(json.dumps(dump, indent=2))
+    elif args.output == "yaml":
+        import yaml
+
+        print(yaml.safe_dump(dump, sort_keys=False), end="")
+    else:
+        show(dump)
+    return 0
+
+
+def show(dump: Mapping[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    waiting = [(queue, pod) for queue in _QUEUES for pod in dump.get(queue, ())]
+    if waiting:
+        console.print(_table(waiting))
+    counts = ", ".join(f"{len(dump.get(queue, ()))} {name}" for queue, name in _COUNTED.items())
+    console.print(f"{counts}, {dump.get('binding', 0)} being bound.", highlight=False)
+
+
+def _table(waiting: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(expand=False)
+    for column in ("queue", "pod", "priority", "attempts", "since", "waits for", "why"):
+        table.add_column(column, justify="right" if column in ("priority", "attempts") else "left", overflow="fold")
+    for queue, pod in waiting:
+        row = (
+            queue,
+            pod["pod"],
+            pod["priority"],
+            pod["attempts"],
+            pod["since"],
+            _waits_for(queue, pod),
+            pod["message"],
+        )
+        table.add_row(*(escape(str(each)) for each in row))
+    return table
+
+
+def _waits_for(queue: str, pod: Mapping[str, Any]) -> str:
+    if queue == "active":
+        return "its turn"
+    if queue == "backoff":
+        return f"its backoff, until {pod['backoffUntil']}"
+    return f"events for {', '.join(pod['rejectedBy'])}"
+
+
+def _only(dump: Mapping[str, Any], pod: str) -> dict[str, Any]:
+    queues = {queue: [each for each in dump.get(queue, ()) if each["pod"] == pod] for queue in _QUEUES}
+    return {"time": dump.get("time", ""), **queues}
+
+
+def _read(filename: str) -> dict[str, Any]:
+    import json
+
+    from kubesched.api.errors import KubeschedError
+
+    try:
+        text = sys.stdin.read() if filename == "-" else Path(filename).read_text()
+        dump = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise KubeschedError(f"cannot read the dump {filename}: {error}") from error
+    if not isinstance(dump, dict) or not all(isinstance(dump.get(queue, []), list) for queue in _QUEUES):
+        raise KubeschedError(f"{filename} is no dump of a scheduler's queues, as /debug/queue gives it")
+    return dump
+
+
+_QUEUES = ("active", "backoff", "unschedulable", "gated")
+_COUNTED = {
+    "active": "active",
+    "backoff": "in backoff",
+    "unschedulable": "unschedulable",
+    "gated": "gated",
+    "inFlight": "in flight",
+}
