@@ -27,6 +27,7 @@ from kubesched.api.errors import KubeschedError
 from kubesched.apiserver import CONTROLLERS, Server, write_kubeconfig
 from kubesched.app.dumps import dump_and_compare
 from kubesched.app.flags import Flags
+from kubesched.app.garbage import collect_rarely, keep_all
 from kubesched.app.live import LeaseLostError, LiveOptions, LiveScheduler
 from kubesched.app.options import files
 from kubesched.app.options import load as load_options
@@ -92,6 +93,7 @@ def connection_to(server: Server) -> ClientConfig:
 
 async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio.Event, server: Server | None) -> int:
     _log_settings(options)
+    collect_rarely()
     live = LiveScheduler(connection, replace(options.live, leader_elect=_elects(options)), clock=RealClock())
     live.metrics.limits = _limits(options.flags)
     serving = _serving(live, options)
@@ -242,5 +244,6 @@ async def _settle(live: LiveScheduler, options: RunOptions) -> None:
 
 async def _start_and_run(live: LiveScheduler, options: RunOptions, server: Server | None) -> None:
     await live.start()
+    keep_all()
     options.on_started(live, server)
     await live.run()
