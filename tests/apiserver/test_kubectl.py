@@ -300,6 +300,7 @@ async def test_rollouts(live: Kubectl) -> None:
     assert await live.run("get", "pods", "-l", "app=web", "-o", images) == "app:1 app:1 app:1"
     assert "restarted" in await live.run("rollout", "restart", "deployment/web")
     assert "condition met" in await live.run("wait", "--for=condition=Available", "deployment/web")
+    assert "demo (default)" in await live.run("get", "storageclasses")
     described = await live.run("describe", "deployment", "web")
     assert "ScalingReplicaSet" in described and "3 desired" in described
     await live.run("delete", "deployment", "web", "--cascade=foreground")

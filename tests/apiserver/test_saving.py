@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from kubesched.apiserver import Server
+from kubesched.apiserver.resources import core
+from kubesched.apiserver.store import Change
+from kubesched.apiserver.writing import create_object
 from kubesched.cli import apiserver as command
 from kubesched.manifests import read_path
 from tests.apiserver.lively import Json, Lively, workload
@@ -89,3 +92,35 @@ def test_command_keeps_its_cluster(tmp_path: Path, capsys: pytest.CaptureFixture
     assert names == [[], ["n1"]]
     assert "serving https://127.0.0.1:" in capsys.readouterr().out
     assert "certificate-authority-data" in kubeconfig.read_text()
+
+
+def test_command_with_default_admission() -> None:
+    """Pods get an account's token as soon as the controllers have made the account."""
+    seen: list[Json] = []
+
+    def look(server: Server) -> None:
+        server.store.collections["", "serviceaccounts"].add_watcher(Then(server))
+
+    class Then:
+        def __init__(self, server: Server) -> None:
+            self._server = server
+
+        def offer(self, change: Change) -> None:
+            if change.stored.namespace == "default":
+                asyncio.get_running_loop().call_soon(self._create)
+
+        def _create(self) -> None:
+            pod = {
+                "metadata": {"name": "p", "namespace": "default"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            }
+            document = {"kind": "Pod", "apiVersion": "v1", **pod}
+            made, _ = create_object(self._server.api, core("pods"), document)
+            seen.append(made)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert command.run(parsed("--port", "0", "--default-admission"), look) == 0
+    (made,) = seen
+    assert made["spec"]["serviceAccountName"] == "default"
+    assert made["spec"]["volumes"][0]["name"].startswith("kube-api-access-")
+    assert made["spec"]["containers"][0]["volumeMounts"][0]["readOnly"] is True

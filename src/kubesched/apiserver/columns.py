@@ -11,6 +11,7 @@ from kubesched.apiserver.label_selectors import selector_text
 from kubesched.apiserver.metadata import epoch
 from kubesched.apiserver.pod_columns import pod_conditions, pod_ready, pod_restarts, pod_status
 from kubesched.apiserver.resources import Resource
+from kubesched.apiserver.rules.storage import DEFAULT_CLASS
 from kubesched.apiserver.store import Json
 
 Cell = Callable[[Json, float], Any]
@@ -58,6 +59,13 @@ def since(text: str | None, now: float) -> str:
 
 def _age(document: Json, now: float) -> str:
     return since(document["metadata"].get("creationTimestamp"), now)
+
+
+def _class_name(storage_class: Json, now_s: float) -> str:
+    """kubectl shows which class a claim gets that names none."""
+    annotations = storage_class["metadata"].get("annotations") or {}
+    name: str = storage_class["metadata"]["name"]
+    return f"{name} (default)" if "true" in map(annotations.get, DEFAULT_CLASS) else name
 
 
 _NAME = Column("Name", _get("metadata.name"))
@@ -397,7 +405,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("coordination.k8s.io", "leases"): (_NAME, Column("Holder", _get("spec.holderIdentity")), _AGE),
     ("storage.k8s.io", "storageclasses"): (
-        _NAME,
+        Column("Name", _class_name),
         Column("Provisioner", _get("provisioner")),
         Column("ReclaimPolicy", _get("reclaimPolicy", "Delete")),
         Column("VolumeBindingMode", _get("volumeBindingMode", "Immediate")),

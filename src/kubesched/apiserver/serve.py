@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kubesched.apiserver.admission import DEFAULT_PROFILE
 from kubesched.apiserver.controllers import chosen
 from kubesched.apiserver.kubeconfig import write_kubeconfig
 from kubesched.apiserver.server import Server
@@ -21,13 +22,15 @@ log = logging.getLogger("kubesched.apiserver")
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
     """The options of the command. `load` names manifest files and folders, `save` what the cluster is written to at the
-    end; `controllers` is a list as of kube-controller-manager; `tls` generates a certificate authority."""
+    end; `controllers` is a list as of kube-controller-manager; `default_admission` has all admission plugins on; `tls`
+    generates a certificate authority."""
 
     host: str = "127.0.0.1"
     port: int = 8001
     load: tuple[Path, ...] = field(default=())
     save: Path | None = None
     controllers: tuple[str, ...] = ("*",)
+    default_admission: bool = False
     node_simulator: bool = True
     kubeconfig_out: Path | None = None
     tls: bool = False
@@ -41,6 +44,7 @@ async def serve(options: ServeOptions, started: Callable[[Server], None] | None 
         options.port,
         host=options.host,
         controllers=chosen(options.controllers),
+        profile=DEFAULT_PROFILE if options.default_admission else None,
         node_simulator=options.node_simulator,
         certificate=certificate,
         token=options.token,

@@ -21,7 +21,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
-        "--port", type=int, default=8001, help="port to listen on, 0 for a free one (default: %(default)s)"
+        "--port", type=_port, default=8001, help="port to listen on, 0 for a free one (default: %(default)s)"
     )
     parser.add_argument("--load", action="append", default=[], type=Path, metavar="FILE|DIR", help="start with these")
     parser.add_argument("--save", type=Path, metavar="FILE|DIR", help="write the cluster back here at the end")
@@ -32,6 +32,12 @@ def add_parser(commands: Any) -> None:
         help="controllers to run, comma separated, as kube-controller-manager takes them: '*' is all, '-name' all but "
         "that one (default: %(default)s)",
     )
+    parser.add_argument(
+        "--default-admission",
+        action="store_true",
+        help="have all of the original's admission plugins on: new nodes are tainted until ready, pods get an account "
+        "and its token, field owners are kept for all objects",
+    )
     parser.add_argument("--no-node-simulator", action="store_true", help="leave bound pods Pending")
     parser.add_argument("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig for clients")
     parser.add_argument("--tls", action="store_true", help="serve HTTPS with a certificate made on the spot")
@@ -39,6 +45,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("-v", "--verbosity", type=int, default=0, metavar="N", help="log level, as klog counts them")
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: want 0 to 65535")
+    return int(text)
 
 
 def run(args: argparse.Namespace, started: Callable[[Server], None] = lambda server: None) -> int:
@@ -61,6 +73,7 @@ def run(args: argparse.Namespace, started: Callable[[Server], None] = lambda ser
         load=tuple(args.load),
         save=args.save,
         controllers=controllers,
+        default_admission=args.default_admission,
         node_simulator=not args.no_node_simulator,
         kubeconfig_out=args.kubeconfig_out,
         tls=args.tls,

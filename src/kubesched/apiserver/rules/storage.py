@@ -34,7 +34,7 @@ _NO_SOURCE = frozenset(
     }
 )
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 def _default_volume(volume: Json) -> None:
@@ -122,7 +122,7 @@ def _admit_claim(api: Api, resource: Resource, claim: Json) -> None:
         return
     classes = [stored.document() for stored in api.store.of(_CLASSES).items.values()]
     defaults = [
-        c for c in classes if any((c["metadata"].get("annotations") or {}).get(a) == "true" for a in _IS_DEFAULT)
+        c for c in classes if any((c["metadata"].get("annotations") or {}).get(a) == "true" for a in DEFAULT_CLASS)
     ]
     if defaults:
         newest = max(defaults, key=lambda c: (c["metadata"]["creationTimestamp"], c["metadata"]["name"]))
