@@ -19,6 +19,7 @@ _CONVERSION = r"%[-+ #0]*\d*(?:\.\d+)?[sdrfgxa]"
 _FIELD_TAIL = re.compile(rf"(?:(?:^|\s)[A-Za-z_][\w.]*={_CONVERSION})+$")
 _FIELD = re.compile(rf"([A-Za-z_][\w.]*)=({_CONVERSION})")
 _PLACEHOLDER = re.compile(rf"%%|{_CONVERSION}")
+_AS_GIVEN = frozenset({"%s", "%d"})
 _BARE_VALUE = re.compile(r"[^\s\"'\\=\x00-\x1f\x7f-\x9f]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -42,9 +43,13 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         sentence, values = split(record)
-        parts = [_timestamp(record.created), _level_name(record.levelno), _one_line(sentence)]
-        parts.extend(f"{key}={_shown(value)}" for key, value in values)
-        line = " ".join(parts)
+        line = f"{_timestamp(record.created)} {_level_name(record.levelno)} {_one_line(sentence)}"
+        for key, value in values:
+            # Decisions are told by the thousand, and nearly all of their values are these two.
+            if type(value) is int or (type(value) is str and _BARE_VALUE.fullmatch(value)):
+                line += f" {key}={value}"
+            else:
+                line += f" {key}={_shown(value)}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         for block in (record.exc_text, record.stack_info):
@@ -78,26 +83,32 @@ class JsonFormatter(logging.Formatter):
 def split(record: logging.LogRecord) -> tuple[str, list[tuple[str, object]]]:
     """The sentence of a record and its fields in order, each still the value that was given."""
     values: list[tuple[str, object]] = []
+    extra = getattr(record, "fields", None)
     args = record.args if isinstance(record.args, tuple) else ()
     template = _template(record.msg) if isinstance(record.msg, str) and args else None
     if template is not None and template.placeholders == len(args):
         first = len(args) - len(template.keys)
-        sentence = template.sentence % args[:first] if first else template.sentence.replace("%%", "%")
-        for key, conversion, value in zip(template.keys, template.conversions, args[first:], strict=True):
-            plain = conversion in ("%s", "%d")
-            values.append((key, value if plain else conversion % (value,)))
+        sentence = template.sentence % args[:first] if first else template.plain_sentence
+        if template.conversions is None:
+            values = list(zip(template.keys, args[first:], strict=True))
+        else:
+            for key, conversion, value in zip(template.keys, template.conversions, args[first:], strict=True):
+                plain = conversion in _AS_GIVEN
+                values.append((key, value if plain else conversion % (value,)))
     else:
         sentence = record.getMessage()
-    extra = getattr(record, "fields", None)
     if isinstance(extra, dict):
         values.extend(extra.items())
     return sentence, values
 
 
 class _Template(NamedTuple):
+    """`conversions` is None where all values are shown as they are given."""
+
     sentence: str
+    plain_sentence: str
     keys: tuple[str, ...]
-    conversions: tuple[str, ...]
+    conversions: tuple[str, ...] | None
     placeholders: int
 
 
@@ -107,10 +118,13 @@ def _template(message: str) -> _Template | None:
     if tail is None:
         return None
     pairs = _FIELD.findall(tail.group())
+    sentence = message[: tail.start()].rstrip()
+    conversions = tuple(conversion for _, conversion in pairs)
     return _Template(
-        sentence=message[: tail.start()].rstrip(),
+        sentence=sentence,
+        plain_sentence=sentence.replace("%%", "%"),
         keys=tuple(key for key, _ in pairs),
-        conversions=tuple(conversion for _, conversion in pairs),
+        conversions=None if _AS_GIVEN.issuperset(conversions) else conversions,
         placeholders=sum(1 for found in _PLACEHOLDER.findall(message) if found != "%%"),
     )
 
@@ -158,4 +172,6 @@ def _as_json(key: str, value: object) -> object:
 
 
 def _one_line(text: str) -> str:
+    if text.isprintable():
+        return text
     return _CONTROL.sub(lambda match: json.dumps(match.group())[1:-1], text)

@@ -34,6 +34,8 @@ def setup(format: str = "text", verbosity: int = 0, stream: IO[str] | None = Non
     root.addHandler(handler)
     logging.getLogger(_OURS).setLevel(level_of(verbosity))
     logging.captureWarnings(True)
+    # What neither format shows need not be found out for each line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     return handler
 
 
