@@ -20,10 +20,14 @@ _COMMANDS = (run, explain, queue, config, apiserver)
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    return _guarded(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "run":
-        return _guarded(lambda: run.main(arguments[1:]))
+        return run.main(arguments[1:])
     if arguments and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
-        return _guarded(lambda: run.main(arguments))
+        return run.main(arguments)
     parser = argparse.ArgumentParser(
         prog="kubesched",
         description="The Kubernetes scheduler in Python: decides as kube-scheduler v1.36 does, and explains why.",
@@ -32,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_parser(commands)
-    args = parser.parse_args(arguments)
-    return _guarded(lambda: _run(args))
+    return _run(parser.parse_args(arguments))
 
 
 def _run(args: argparse.Namespace) -> int:
