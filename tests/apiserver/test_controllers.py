@@ -521,6 +521,15 @@ class TestVolumes:
         assert made["metadata"]["annotations"] == {"pv.kubernetes.io/provisioned-by": "kubesched.io/demo"}
         assert cluster.get(f"{CLAIMS}/c")["spec"]["volumeName"] == made["metadata"]["name"]
 
+    def test_free_volumes_are_not_given_to_a_claim_the_scheduler_chooses_for(self, cluster: Lively) -> None:
+        cluster.ok("POST", self.VOLUMES, volume("elsewhere", "demo"))
+        cluster.ok("POST", CLAIMS, claim("c", "demo"))
+        selected = {"volume.kubernetes.io/selected-node": "n2"}
+        cluster.patch(f"{CLAIMS}/c", {"metadata": {"annotations": selected}})
+        cluster.run()
+        assert cluster.get(f"{CLAIMS}/c")["spec"]["volumeName"].startswith("pvc-")
+        assert cluster.get(f"{self.VOLUMES}/elsewhere")["status"]["phase"] == "Available"
+
     def test_in_use_outlives_its_deletion(self, cluster: Lively) -> None:
         cluster.ok("POST", CLAIMS, claim("c", "demo-immediate"))
         spec = {

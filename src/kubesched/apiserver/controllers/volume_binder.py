@@ -79,22 +79,21 @@ class VolumeBinder(Controller):
                 self._tie(stored, volume)
             return
         volume = self._reserved_for(claim)
-        if volume is None and not self._waits(claim):
+        delayed = self._is_delayed(claim)
+        if volume is None and not delayed:
             volume = self._best_for(claim)
         if volume is not None:
             self._tie(stored, volume)
-        elif self._waits(claim):
+        elif delayed and SELECTED_NODE not in _annotations(claim):
             text = "waiting for first consumer to be created before binding"
             self._tell_once(claim, "Normal", "WaitForFirstConsumer", text)
         else:
             self._ask_provisioner(stored, claim)
 
-    def _waits(self, claim: Json) -> bool:
-        """Whether the claim waits until the scheduler has chosen a node."""
+    def _is_delayed(self, claim: Json) -> bool:
+        """Whether the scheduler chooses for the claim: a free volume, or a node for which one is made."""
         storage_class = self._class_of(claim)
-        if storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
-            return False
-        return SELECTED_NODE not in _annotations(claim)
+        return storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
 
     def _class_of(self, claim: Json) -> Json | None:
         stored = self.find(CLASSES, class_name(claim))
