@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kubesched.apiserver import Answer, Request, Server
-from kubesched.apiserver.resources import Resource, by_kind
+from kubesched.apiserver.resources import BY_PATH, Resource, by_kind
 from kubesched.apiserver.store import Stored
 from tests.recordings.compare import Comparison, Correspondence
 from tests.recordings.scenario import Exchange, Scenario
@@ -47,7 +47,7 @@ class Sight:
 
 @dataclass
 class Others:
-    """The cluster beside the client. `start_s` of a scenario is added to the times of its events."""
+    """The cluster beside the client. `whole` holds every document that was shown as such, by uid and version."""
 
     server: Server
     known: Correspondence
@@ -371,17 +371,6 @@ def _endpoints_as_told(endpoints: Json, cells: list[Any]) -> None:
     endpoints["subsets"] = subsets
 
 
-_AS_TOLD = {
-    "Endpoints": _endpoints_as_told,
-    "Node": _node_as_told,
-    "Lease": _lease_as_told,
-    "ReplicaSet": _replica_set_as_told,
-    "PodDisruptionBudget": _budget_as_told,
-    "Event": _event_as_told,
-    "Pod": lambda pod, cells: _pod_as_told(pod, cells),
-}
-
-
 def _pod_as_told(pod: Json, cells: list[Any]) -> None:
     ready, phase, ip, node = str(cells[1]), str(cells[2]), cells[5], cells[6]
     pod["spec"].setdefault("containers", [{"name": "c", "image": "registry.example/app:1"}])
@@ -399,6 +388,17 @@ def _pod_as_told(pod: Json, cells: list[Any]) -> None:
         names = [c["name"] for c in pod["spec"]["containers"]]
         running = [{"name": n, "ready": True, "restartCount": 0, "state": {"running": {}}} for n in names]
         status.setdefault("containerStatuses", running)
+
+
+_AS_TOLD = {
+    "Endpoints": _endpoints_as_told,
+    "Node": _node_as_told,
+    "Lease": _lease_as_told,
+    "ReplicaSet": _replica_set_as_told,
+    "PodDisruptionBudget": _budget_as_told,
+    "Event": _event_as_told,
+    "Pod": _pod_as_told,
+}
 
 
 def _is_dry(exchange: Exchange) -> bool:
@@ -456,8 +456,6 @@ def _events(exchange: Exchange) -> Iterator[tuple[int, str, Sight]]:
 
 
 def _resource_of(path: str) -> Resource | None:
-    from kubesched.apiserver.resources import BY_PATH
-
     parts = path.strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     if rest[:1] == ["namespaces"] and len(rest) > 2:
