@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from kubesched.api import apps, coordination, core, events, policy, resource, scheduling, storage
+from kubesched.api.custom import CustomObject
 from kubesched.api.meta import Object
 
 
@@ -27,6 +28,13 @@ class Kind:
     def qualified(self) -> str:
         """The resource as API messages name it: `pods`, `leases.coordination.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def event_resource(self) -> str:
+        """What plugins call it when they listen to it: the kind, of custom resources "foos.v1.example.com"."""
+        if self.struct is CustomObject:
+            return f"{self.plural}.{self.version}.{self.group}"
+        return self.kind
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of one object, or of a collection without `name` (of all namespaces without `namespace`)."""
@@ -125,6 +133,17 @@ def by_name(name: str) -> Kind:
 def named(name: str) -> Kind | None:
     """The kind called `name`, if scheduling has a use for it."""
     return _BY_NAME.get(name)
+
+
+def custom(resource: str, kind: str, *, namespaced: bool) -> Kind:
+    """The kind of a custom resource, given as `is_custom` has it."""
+    plural, version, group = resource.split(".", 2)
+    return Kind(group, version, kind, plural, namespaced, CustomObject)
+
+
+def is_custom(resource: str) -> bool:
+    """Whether it has the form "foos.v1.example.com": plural, version and group."""
+    return resource.count(".") >= 2
 
 
 def find(api_version: str, kind: str) -> Kind | None:

@@ -20,6 +20,7 @@ from kubesched.api.changes import Change
 from kubesched.api.errors import KubeschedError
 from kubesched.api.kinds import Kind
 from kubesched.app.election import Election
+from kubesched.client import discovery
 from kubesched.client.documents import Documents
 from kubesched.client.events import EventSink
 from kubesched.client.extender import HttpExtender, extenders_of
@@ -60,6 +61,8 @@ class LiveOptions:
     #: How long one call to the API server may take, and how patient watches are.
     call_timeout_s: float = 30.0
     watching: ReflectorSettings | None = None
+    #: How often it is looked whether a custom resource is served by now.
+    search_every_s: float = 30.0
 
 
 class LeaseLostError(KubeschedError):
@@ -82,6 +85,7 @@ class LiveScheduler:
         self.metrics = Metrics()
         self.state = ClusterState()
         self._watches: dict[str, _Watch] = {}
+        self._searches: dict[str, asyncio.Task[None]] = {}
         #: What it runs with now; a reload changes it.
         self.config = options.config
         #: All watched objects have been seen, and applied.
@@ -128,6 +132,7 @@ class LiveScheduler:
             await self._lead()
         for kind in self._watched_kinds(self.scheduler.runtimes):
             self._watch(kind)
+        await self._watch_custom(self.scheduler.runtimes)
         await self._all_synced()
         self.scheduler.inbox.apply_all()
         self.is_synced = True
@@ -174,7 +179,7 @@ class LiveScheduler:
         if self.election is not None:
             await self.election.stop()
         await self._events.stop(_FLUSH_EVENTS_S)
-        tasks = [watch.task for watch in self._watches.values()]
+        tasks = [watch.task for watch in self._watches.values()] + list(self._searches.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -194,6 +199,7 @@ class LiveScheduler:
         for kind in self._watched_kinds(runtimes):
             if kind.kind not in self._watches or kind.kind in again:
                 self._watch(kind)
+        await self._watch_custom(runtimes)
         await self._all_synced()
         if self.scheduler.has_started:
             await self._between_cycles(self._swap, config, runtimes, extenders)
@@ -277,7 +283,7 @@ class LiveScheduler:
 
     def _watch(self, kind: Kind) -> None:
         """Watch a kind; again from the start if it is watched already."""
-        if (before := self._watches.get(kind.kind)) is not None:
+        if (before := self._watches.get(kind.event_resource)) is not None:
             before.task.cancel()
         reflector = Reflector(
             self.client,
@@ -286,11 +292,11 @@ class LiveScheduler:
             clock=self.clock,
             chance=self.chance,
             field_selector=UNFINISHED_PODS if kind is kinds.POD else "",
-            keep_documents=self.documents.wants(kind.kind),
+            keep_documents=self.documents.wants(kind.event_resource),
             settings=self._options.watching,
         )
         task = asyncio.create_task(reflector.run(), name=f"watch of {kind.plural}")
-        self._watches[kind.kind] = _Watch(reflector, task)
+        self._watches[kind.event_resource] = _Watch(reflector, task)
 
     def _deliver(self, changes: Sequence[Change]) -> None:
         if self.documents.wants("Pod"):
@@ -308,14 +314,34 @@ class LiveScheduler:
 
     def _watched_kinds(self, runtimes: Mapping[str, Runtime]) -> list[Kind]:
         """Pods, nodes, and whatever a plugin of some profile reads or listens to."""
-        wanted = {"Pod", "Node"}
-        for runtime in runtimes.values():
-            wanted |= HintTable(runtime.plugins.all()).resources()
-            for plugin in runtime.plugins.all():
-                wanted.update(plugin.watches)
-                for reads in (plugin.filter_reads, plugin.score_reads):
-                    wanted.update(reads.objects if reads is not None else ())
+        wanted = {"Pod", "Node"} | _resources_of(runtimes)
         return [kind for kind in kinds.KINDS if kind.kind in wanted]
+
+    async def _watch_custom(self, runtimes: Mapping[str, Runtime]) -> None:
+        """Watch the custom resources that plugins read or listen to: now those that are served, the others when they
+        appear. Nothing waits for the latter."""
+        for resource in sorted(filter(kinds.is_custom, _resources_of(runtimes))):
+            if resource in self._watches or resource in self._searches:
+                continue
+            if not await self._found(resource):
+                log.warning("a resource that plugins listen to is not served, will look again resource=%s", resource)
+                self._searches[resource] = asyncio.create_task(self._search(resource), name=f"search for {resource}")
+
+    async def _search(self, resource: str) -> None:
+        while not await self._found(resource):
+            await self.clock.sleep(self._options.search_every_s)
+        log.info("a resource that plugins listen to is served now resource=%s", resource)
+        del self._searches[resource]
+
+    async def _found(self, resource: str) -> bool:
+        try:
+            kind = await discovery.find(self.client, resource)
+        except KubeschedError as error:
+            log.warning("could not look for a resource resource=%s error=%s", resource, error)
+            return False
+        if kind is not None:
+            self._watch(kind)
+        return kind is not None
 
     async def _all_synced(self) -> None:
         reflectors = [watch.reflector for watch in self._watches.values()]
@@ -330,3 +356,15 @@ class LiveScheduler:
         finally:
             for future in pending:
                 future.cancel()
+
+
+def _resources_of(runtimes: Mapping[str, Runtime]) -> set[str]:
+    """Whatever a plugin of some profile reads or listens to."""
+    wanted: set[str] = set()
+    for runtime in runtimes.values():
+        wanted |= HintTable(runtime.plugins.all()).resources()
+        for plugin in runtime.plugins.all():
+            wanted.update(plugin.watches)
+            for reads in (plugin.filter_reads, plugin.score_reads):
+                wanted.update(reads.objects if reads is not None else ())
+    return wanted

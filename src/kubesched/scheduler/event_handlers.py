@@ -75,12 +75,12 @@ class EventHandlers:
     def _upsert(self, kind: Kind, obj: Any) -> None:
         self._began_s = self._clock.monotonic()
         try:
-            if kind.kind == "Pod":
+            if kind.event_resource == "Pod":
                 self._set_pod(obj)
-            elif kind.kind == "Node":
+            elif kind.event_resource == "Node":
                 self._set_node(obj)
             else:
-                self._set_object(kind.kind, obj)
+                self._set_object(kind.event_resource, obj)
         except KubeschedError as error:
             namespace, name = key_of(obj)
             log.error(
@@ -92,23 +92,23 @@ class EventHandlers:
 
     def _delete(self, kind: Kind, key: ObjectKey, obj: Any | None = None) -> None:
         self._began_s = self._clock.monotonic()
-        if kind.kind == "Pod":
+        if kind.event_resource == "Pod":
             uid = obj.metadata.uid if obj is not None else self._pod_keys.get(key, "")
             self._remove_pod(uid, key)
-        elif kind.kind == "Node":
+        elif kind.event_resource == "Node":
             old = self._cluster.remove_node(key[1])
             if old is not None:
                 self._happened(ClusterEvent(events.NODE, ActionType.DELETE), old, None)
         else:
-            gone = self._cluster.objects.remove(kind.kind, key)
+            gone = self._cluster.objects.remove(kind.event_resource, key)
             if gone is not None:
-                self._happened(ClusterEvent(kind.kind, ActionType.DELETE), gone, None)
+                self._happened(ClusterEvent(kind.event_resource, ActionType.DELETE), gone, None)
 
     def _replace(self, change: Replace) -> None:
         """The complete set of a kind: what we know beyond it was deleted while nobody told us."""
         kind = change.kind
         present = {key_of(obj) for obj in change.objects} | set(change.unreadable)
-        for key in [key for key in self._known(kind.kind) if key not in present]:
+        for key in [key for key in self._known(kind.event_resource) if key not in present]:
             self._delete(kind, key)
         for obj in change.objects:
             self._upsert(kind, obj)
