@@ -24,18 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Reads, Verdicts
 from kubesched.framework.runtime.calling import (
-    PluginFailure,
-    call,
     checked_verdicts,
     failure,
     raised,
-    wrong_answer,
 )
 from kubesched.framework.runtime.metering import Meter, call_in
+from kubesched.framework.runtime.score_calls import check_range, normalize_failure, raw_scores, run_pre_score
 from kubesched.framework.status import LASTING_SKIP, Status
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.journal import Journal
@@ -428,7 +425,7 @@ class Evaluation:
             if asked is not None:
                 self._put(score, asked, plugin.normalize_rows(self.state, pod, score.raw[asked], scale))
         except Exception as error:
-            raise _normalize_failure(plugin, raised(plugin, "NormalizeScore", error)) from error
+            raise normalize_failure(plugin, raised(plugin, "NormalizeScore", error)) from error
         self._check(score, asked)
         return asked
 
@@ -444,102 +441,6 @@ class Evaluation:
         # Seen as unsigned, a negative score is a huge one: one pass finds both.
         if scores.size and scores.view(np.uint64).max() > MAX_NODE_SCORE:
             check_range(score.plugin, scores[self.fits[index]])
-
-
-def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> Status | None:
-    """Run one plugin's PreScore: None or a Skip; raises PluginFailure."""
-    started_s = meter.now()
-    status = call_in(state, plugin, "PreScore", plugin.pre_score, state.pod_info.pod, nodes)
-    meter.pre_score_s += meter.now() - started_s
-    if status is None:
-        meter.evaluated("PreScore", plugin.name)
-    elif status.is_skip:
-        state.skip_score.add(plugin.name)
-    else:
-        raise failure(plugin, f'running PreScore plugin "{plugin.name}"', status)
-    return status
-
-
-def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> Ints:
-    """The plugin's scores for the nodes of the set, vector or scalar; raises PluginFailure."""
-    meter.evaluated("Score", plugin.name, len(nodes))
-    pod = state.pod_info.pod
-    if hasattr(plugin, "score_rows"):
-        scores = call_in(state, plugin, "Score", plugin.score_rows, pod, nodes)
-        if isinstance(scores, Status):
-            raise _score_failure(plugin, scores)
-        try:
-            return _column(scores, len(nodes))
-        except _MISFITS as error:
-            raise _score_failure(plugin, wrong_answer(plugin, "Score", f"scores are no column: {error}")) from None
-    scores = np.zeros(len(nodes), dtype=np.int64)
-    for position, node in enumerate(nodes.infos()):
-        score = call_in(state, plugin, "Score", plugin.score, pod, node)
-        if isinstance(score, Status):
-            raise _score_failure(plugin, score)
-        try:
-            scores[position] = score
-        except _MISFITS:
-            raise _score_failure(plugin, Status.error(f"score of node {node.name} is {score!r}, want an int")) from None
-    return scores
-
-
-def normalized_scores(plugin: Any, state: CycleState, nodes: NodeSet, raw: Ints) -> Ints:
-    """Scores in 0..100, from scratch; raises PluginFailure."""
-    pod = state.pod_info.pod
-    answer: Any
-    if hasattr(plugin, "normalize_rows"):
-        answer = call(plugin, "NormalizeScore", _normalize_rows, plugin, state, pod, raw)
-    elif hasattr(plugin, "normalize_score"):
-        answer = call(plugin, "NormalizeScore", plugin.normalize_score, state, pod, nodes, raw.copy())
-    else:
-        answer = raw
-    if isinstance(answer, Status):
-        raise _normalize_failure(plugin, answer)
-    try:
-        scores = _column(answer, len(raw))
-    except _MISFITS as error:
-        status = wrong_answer(plugin, "NormalizeScore", f"scores are no column: {error}")
-        raise _normalize_failure(plugin, status) from None
-    check_range(plugin, scores)
-    return scores
-
-
-def check_range(plugin: Plugin, scores: Ints) -> None:
-    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
-        worst = int(scores.min() if scores.min() < 0 else scores.max())
-        raise PluginFailure(
-            Status.error(
-                f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score '
-                f"{worst}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-            ).of(plugin.name)
-        )
-
-
-_MISFITS = (TypeError, ValueError, OverflowError)
-
-
-def _column(scores: Any, node_count: int) -> Ints:
-    """One of _MISFITS if that is what it is."""
-    column: Ints = np.asarray(scores, dtype=np.int64)
-    if column.shape != (node_count,):
-        raise ValueError(f"want {node_count} of them, shape is {column.shape}")
-    return column
-
-
-def _normalize_rows(plugin: Any, state: CycleState, pod: Pod, raw: Ints) -> Any:
-    return plugin.normalize_rows(state, pod, raw, plugin.score_scale(state, pod, raw))
-
-
-def _normalize_failure(plugin: Plugin, status: Status) -> PluginFailure:
-    text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {status.message}'
-    return PluginFailure(Status.error(text).of(plugin.name))
-
-
-def _score_failure(plugin: Plugin, status: Status) -> PluginFailure:
-    return PluginFailure(
-        Status.error(f'running Score plugins: plugin "{plugin.name}" failed with: {status.message}').of(plugin.name)
-    )
 
 
 def _reads(reads: Reads | None) -> Reads:

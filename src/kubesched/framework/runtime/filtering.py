@@ -13,7 +13,7 @@ Per rejected node the first plugin in this order is recorded. An ERROR from any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from kubesched.framework.runtime.calling import PluginFailure, call, checked_ver
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.runtime.metering import SUCCESS, Meter, call_in, status_text
+from kubesched.framework.runtime.sieve import Sieve
 from kubesched.framework.status import Code, Status
 from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
@@ -217,7 +218,7 @@ class Filtering:
         self, state: CycleState, evaluation: Evaluation, outcome: PreFilterOutcome, diagnosis: Diagnosis
     ) -> Fits:
         table = self._cluster.nodes
-        sieve = _Sieve(evaluation, table.row_count)
+        sieve = Sieve(evaluation, table.row_count)
         not_kept = evaluation.without(self._filters)
         if outcome.node_names is None:
             evaluation.refresh()
@@ -316,7 +317,7 @@ class Filtering:
 
     # -- steps of find_fits
 
-    def _pass_vector(self, state: CycleState, sieve: _Sieve, plugins: Sequence[Plugin]) -> None:
+    def _pass_vector(self, state: CycleState, sieve: Sieve, plugins: Sequence[Plugin]) -> None:
         for plugin in plugins:
             if plugin.name in state.skip_filter or not hasattr(plugin, "filter_rows") or not len(sieve.rows):
                 continue
@@ -324,7 +325,7 @@ class Filtering:
             if said is not None:
                 sieve.reject(said, plugin)
 
-    def _put_in_profile_order(self, state: CycleState, sieve: _Sieve, not_kept: Sequence[Plugin]) -> None:
+    def _put_in_profile_order(self, state: CycleState, sieve: Sieve, not_kept: Sequence[Plugin]) -> None:
         """Kept verdicts came first. For the record the first plugin in profile order counts, so those that are not kept
         are asked about the nodes that only plugins behind them have rejected."""
         for plugin in not_kept:
@@ -336,7 +337,7 @@ class Filtering:
             if said is not None:
                 sieve.override(rows, Verdicts(said.why, [s.of(plugin.name) if s else None for s in said.statuses]))
 
-    def _pass_nominated(self, state: CycleState, sieve: _Sieve, candidates: NDArray[np.intp] | None) -> None:
+    def _pass_nominated(self, state: CycleState, sieve: Sieve, candidates: NDArray[np.intp] | None) -> None:
         if not len(self._cluster.nominator):
             return
         promises = self.promises(state)
@@ -346,7 +347,7 @@ class Filtering:
         if len(rows):
             sieve.override(rows, self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL))
 
-    def _pass_scalar(self, state: CycleState, sieve: _Sieve) -> None:
+    def _pass_scalar(self, state: CycleState, sieve: Sieve) -> None:
         """Scalar filters in rotating order until enough nodes passed; vector filters alone are only cut on request."""
         plugins = [p for p in self._filters if not hasattr(p, "filter_rows") and p.name not in state.skip_filter]
         table = self._cluster.nodes
@@ -477,80 +478,6 @@ class Filtering:
     def _in_asking_order(self, state: CycleState) -> list[Plugin]:
         active = [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
         return sorted(active, key=lambda plugin: not hasattr(plugin, "filter_rows"))
-
-
-class _Sieve:
-    """The rows still in the race, and which status took each of the others out."""
-
-    __slots__ = ("_evaluation", "_kept", "_late", "_row_count", "_rows", "narrowed")
-
-    def __init__(self, evaluation: Evaluation, row_count: int) -> None:
-        self._evaluation = evaluation
-        self._row_count = row_count
-        self._kept = False
-        self._late: NDArray[np.int32] | None = None
-        self._rows: NDArray[np.intp] | None = None
-        #: True once `rows` is no longer what the evaluation alone would say.
-        self.narrowed = False
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        if self._rows is None:
-            self._rows = np.flatnonzero(self._evaluation.fits[: self._row_count])
-        return self._rows
-
-    def pass_kept(self) -> None:
-        self._kept = True
-
-    def pass_rows(self, rows: NDArray[np.intp]) -> None:
-        self._rows = rows
-        self.narrowed = True
-
-    def reject(self, said: Verdicts, plugin: Plugin) -> None:
-        """Take out what a plugin rejects among the current rows."""
-        bad = said.why != 0
-        if bad.any():
-            codes = self._evaluation.encode(plugin, said)
-            assert not isinstance(codes, int)
-            self._codes()[self.rows[bad]] = codes[bad]
-            self.narrow(self.rows[~bad])
-
-    def reject_row(self, row: int, status: Status) -> None:
-        self._codes()[row] = self._evaluation.status_id(status)
-
-    def override(self, rows: NDArray[np.intp], said: Verdicts) -> None:
-        """Verdicts that stand above all earlier ones where they reject."""
-        bad = rows[said.why != 0]
-        if len(bad):
-            ids = np.array([self._evaluation.status_id(status) for status in said.statuses], dtype=np.int32)
-            self._codes()[bad] = ids[said.why[said.why != 0]]
-            self.narrow(np.setdiff1d(self.rows, bad, assume_unique=True))
-
-    def narrow(self, rows: NDArray[np.intp]) -> None:
-        self.narrowed |= len(rows) != len(self.rows)
-        self._rows = rows
-
-    def rejected_behind(self, ahead: Collection[str]) -> NDArray[np.intp]:
-        """The rows that kept filters reject, but none of those named `ahead`, and nothing that came later either."""
-        rejected = ~self._evaluation.fits[: self._row_count]
-        if self._late is not None:
-            rejected &= self._late == 0
-        rejected &= ~self._evaluation.rejected_by(ahead, self._row_count)
-        return np.flatnonzero(rejected)
-
-    def codes(self) -> NDArray[np.int32]:
-        """Per row of the table the id of the status that took it out, in the evaluation's `statuses`."""
-        late = self._codes()
-        if not self._kept:
-            return late
-        codes = self._evaluation.first_rejections(self._row_count)
-        np.copyto(codes, late, where=late != 0)
-        return codes
-
-    def _codes(self) -> NDArray[np.int32]:
-        if self._late is None:
-            self._late = np.zeros(self._row_count, dtype=np.int32)
-        return self._late
 
 
 def _fitting_count(rows: NDArray[np.intp] | None, evaluation: Evaluation | None, row_count: int) -> int:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.runtime.evaluation import Evaluation, normalized_scores, raw_scores, run_pre_score
+from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.filtering import Fits
 from kubesched.framework.runtime.metering import SUCCESS, Meter
+from kubesched.framework.runtime.score_calls import normalized_scores, raw_scores, run_pre_score
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Ints
 
