@@ -51,10 +51,13 @@ class World:
 
     def put(self, obj: Object) -> Any:
         """Store the object under a new version; returns it as stored."""
+        return self._store(obj)
+
+    def _store(self, obj: Object, **changes: Any) -> Any:
         self._version += 1
         metadata = replace(obj.metadata, resource_version=str(self._version))
         kind = kinds.of(obj)
-        stored = replace(obj, metadata=metadata)
+        stored = replace(obj, metadata=metadata, **changes)
         self._objects[kind.kind, metadata.namespace, metadata.name] = stored
         self.on_change([Upsert(kind, stored)])
         return stored
@@ -77,10 +80,14 @@ class World:
         now = format_time(self._clock.now())
         scheduled = Condition(type="PodScheduled", status="True", last_transition_time=now)
         status = replace(
-            _with_condition(stored, scheduled).status, phase="Running", start_time=now, nominated_node_name=""
+            stored.status,
+            conditions=_conditions_with(stored, scheduled),
+            phase="Running",
+            start_time=now,
+            nominated_node_name="",
         )
         self.revision += 1
-        self.put(replace(stored, spec=replace(stored.spec, node_name=node_name), status=status))
+        self._store(stored, spec=replace(stored.spec, node_name=node_name), status=status)
         self.on_bound(stored, node_name)
 
     async def read_pod(self, pod: Pod) -> Pod | None:
@@ -95,7 +102,8 @@ class World:
         changed = stored
         if condition is not None:
             now = format_time(self._clock.now())
-            changed = _with_condition(changed, replace(condition, last_transition_time=now))
+            conditions = _conditions_with(changed, replace(condition, last_transition_time=now))
+            changed = replace(changed, status=replace(changed.status, conditions=conditions))
         if nominated_node_name is not None:
             changed = replace(changed, status=replace(changed.status, nominated_node_name=nominated_node_name))
         if changed != stored:
@@ -152,6 +160,6 @@ class World:
             )
 
 
-def _with_condition(pod: Pod, condition: Condition) -> Pod:
+def _conditions_with(pod: Pod, condition: Condition) -> tuple[Condition, ...]:
     others = tuple(each for each in pod.status.conditions if each.type != condition.type)
-    return replace(pod, status=replace(pod.status, conditions=(*others, condition)))
+    return (*others, condition)

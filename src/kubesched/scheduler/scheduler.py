@@ -69,6 +69,7 @@ class Scheduler:
         self._chance = chance
         self._cycle = SchedulingCycle(state, clock, chance, metrics)
         self._bindings: dict[str, Binding] = {}
+        self._bindings_running = metrics.goroutines("binding")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._start_binding = start_binding or _start_soon
         self._awake = asyncio.Event()
@@ -184,7 +185,7 @@ class Scheduler:
         if runtime.handle.waiting_pods.get(queued.uid) is None:
             self.queue.done(queued.uid)  # nothing that happens from here on can make the pod unschedulable
         self._bindings[queued.uid] = binding
-        self.metrics.goroutines("binding").inc()
+        self._bindings_running.inc()
         self._watch(self._start_binding(f"binding of {queued.key}", binding.run()))
 
     async def stop(self) -> None:
@@ -291,7 +292,7 @@ class Scheduler:
     def _end_binding(self, binding: Binding) -> None:
         if self._bindings.get(binding.queued.uid) is binding:
             del self._bindings[binding.queued.uid]
-        self.metrics.goroutines("binding").dec()
+        self._bindings_running.dec()
 
     # -- PodFate
 

@@ -17,10 +17,12 @@ class QueuedPod:
         "first_attempt",
         "flushed_at",
         "gated_by",
+        "key",
         "last_message",
         "pending_plugins",
         "pod_info",
         "timestamp",
+        "uid",
         "unschedulable_count",
         "unschedulable_plugins",
         "was_flushed",
@@ -28,6 +30,9 @@ class QueuedPod:
 
     def __init__(self, pod_info: PodInfo, now: float) -> None:
         self.pod_info = pod_info
+        self.uid: str = pod_info.uid
+        #: namespace/name
+        self.key = pod_info.key
         #: When the pod came, or came back from an attempt: orders pods of equal priority, and backoff counts from it.
         self.timestamp = now
         self.attempts = 0
@@ -52,14 +57,6 @@ class QueuedPod:
     @property
     def pod(self) -> Pod:
         return self.pod_info.pod
-
-    @property
-    def uid(self) -> str:
-        return self.pod_info.pod.metadata.uid
-
-    @property
-    def key(self) -> str:
-        return self.pod_info.key
 
     @property
     def rejected_by(self) -> set[str]:
