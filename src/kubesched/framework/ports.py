@@ -9,15 +9,15 @@ it never returns an error. Nothing here retries on its own: who calls knows what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.meta import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(msgspec.Struct, frozen=True, gc=False):
     """One Event to be, in the terms of events.k8s.io/v1.
 
     `regarding` is the pod the event is about; `type` is "Normal" or "Warning"; `note` may exceed the API's 1024
