@@ -264,6 +264,7 @@ class Pool:
         self._idle_s = idle_s
         self._tls = tls
         self._server_hostname = (server_hostname or host) if tls is not None else None
+        self._loop = asyncio.get_running_loop()  # asking for it costs a system call
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
         self._opening = 0
@@ -328,7 +329,6 @@ class Pool:
         return answer
 
     def _take_idle(self) -> _Connection | None:
-        self._loop = asyncio.get_running_loop()
         if self._is_closed:
             raise DisconnectedError(untouched=True)
         if self._idle:
@@ -346,7 +346,7 @@ class Pool:
                 return connection
             if len(self._busy) + self._opening < self._limit:
                 return await self._open()
-            turn: asyncio.Future[_Connection | None] = asyncio.get_running_loop().create_future()
+            turn: asyncio.Future[_Connection | None] = self._loop.create_future()
             self._waiting.append(turn)
             try:
                 given = await turn
@@ -358,11 +358,14 @@ class Pool:
                 return given
 
     async def _open(self) -> _Connection:
-        loop = asyncio.get_running_loop()
         self._opening += 1
         try:
-            _, connection = await loop.create_connection(
-                _Connection, self._host, self._port, ssl=self._tls, server_hostname=self._server_hostname
+            _, connection = await self._loop.create_connection(
+                lambda: _Connection(self._loop),
+                self._host,
+                self._port,
+                ssl=self._tls,
+                server_hostname=self._server_hostname,
             )
         except BaseException:
             self._wake(None)
@@ -396,7 +399,8 @@ class Pool:
 class _Connection(asyncio.Protocol):
     """One connection, one exchange at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self.was_used = False
         self.idle_since_s = 0.0
         self.is_usable = False
@@ -407,7 +411,7 @@ class _Connection(asyncio.Protocol):
     def ask(self, message: bytes) -> asyncio.Future[Answer]:
         if not self.is_usable or self._transport is None:
             raise DisconnectedError(untouched=True)
-        self._answer = answer = asyncio.get_running_loop().create_future()
+        self._answer = answer = self._loop.create_future()
         self._transport.write(message)
         self.was_used = True
         return answer
