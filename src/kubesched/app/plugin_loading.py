@@ -59,6 +59,12 @@ def _load(spec: str) -> type[PluginClass]:
         module = _load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except FileNotFoundError:
         raise PluginSetupError(f"--plugin {spec}: no such file: {where}") from None
+    except ModuleNotFoundError as error:
+        hint = f", or name the file: {where}.py:{class_name}" if Path(f"{where}.py").is_file() else ""
+        raise PluginSetupError(
+            f"--plugin {spec}: importing {where}: ModuleNotFoundError: {error} (modules are looked for where Python does, PYTHONPATH adds "
+            f"folders{hint})"
+        ) from error
     except Exception as error:
         raise PluginSetupError(f"--plugin {spec}: importing {where}: {type(error).__name__}: {error}") from error
     try:

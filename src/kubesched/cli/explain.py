@@ -40,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
 
     logs.setup("text", args.verbosity)
     plugins = plugin_loading.load_named(args.plugin)
-    cluster = Cluster(args.filename, config=args.config, plugins=plugins.values())
+    available = plugin_loading.load_entry_points() if args.config else {}
+    cluster = Cluster(args.filename, config=args.config, plugins=plugins.values(), available=available.values())
     explanation = cluster.explain(sys.stdin.read() if args.pod == "-" else args.pod)
     _show(explanation, args.output, details=args.details)
     return 0

@@ -50,9 +50,11 @@ def decode(document: Document) -> Object | None:
         raise _error(document, error.problem + _hint(error.problem), path, value) from error
     for path, quantity in _quantities(document.manifest, ""):
         try:
-            nano_value(quantity)
+            amount = nano_value(quantity)
         except QuantityError as error:
             raise _error(document, str(error), path, quantity) from error
+        if amount < 0:
+            raise _error(document, "must be greater than or equal to 0", path, quantity)
     return obj
 
 

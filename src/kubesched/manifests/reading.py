@@ -1,12 +1,14 @@
 """From files, folders, texts and dicts to documents that know where they came from.
 
 Lists (`kind: List`, `PodList`, ...) are taken apart. Here it is only made sure that each document is an object: a
-mapping with apiVersion, kind and a name.
+mapping with apiVersion, kind and a name. Nulls, which mean absent, are gone from here on.
 """
 
 from __future__ import annotations
 
+import operator
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +55,9 @@ class Document:
         """`Pod default/web-1`"""
         namespace = self.namespace
         return f"{self.kind} {namespace}/{self.name}" if namespace else f"{self.kind} {self.name}"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read(source: Input) -> list[Document]:
@@ -104,12 +109,46 @@ def _objects(document: Any, source: Source) -> Iterator[Document]:
     if kind.endswith("List") and "items" in document:
         yield from _items(document, kind, api_version, source)
         return
+    document = _without_nulls(document, source, kind)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         problem = "is missing" if metadata is None else f"must be a mapping, not {_sort(metadata)}"
         raise ManifestError(source, problem, obj=kind, field="metadata")
     _text(metadata, "name", source, obj=kind, path="metadata.")
     yield Document(source, document)
+
+
+#: More parts than this has no object that an API server would take; what YAML's aliases multiply may have.
+_PARTS_MAX = 2_000_000
+
+
+def _without_nulls(document: dict[str, Any], source: Source, kind: str) -> dict[str, Any]:
+    """The same document where there are none. ManifestError for one that no API server could be sent."""
+    count = 0
+
+    def pruned(value: Any) -> Any:
+        nonlocal count
+        if isinstance(value, dict):
+            count += len(value)
+            if count > _PARTS_MAX:
+                raise ManifestError(source, "is too large", obj=kind)
+            parts = {key: pruned(part) for key, part in value.items() if part is not None}
+            same = len(parts) == len(value) and all(map(operator.is_, parts.values(), value.values()))
+            return value if same else parts
+        if isinstance(value, list):
+            count += len(value)
+            if count > _PARTS_MAX:
+                raise ManifestError(source, "is too large", obj=kind)
+            items = [pruned(item) for item in value if item is not None]
+            same = len(items) == len(value) and all(map(operator.is_, items, value))
+            return value if same else items
+        return value
+
+    try:
+        without: dict[str, Any] = pruned(document)
+    except RecursionError:
+        raise ManifestError(source, "is nested too deeply, or contains itself", obj=kind) from None
+    return without
 
 
 def _items(document: dict[str, Any], kind: str, api_version: str, source: Source) -> Iterator[Document]:
@@ -126,6 +165,8 @@ def _items(document: dict[str, Any], kind: str, api_version: str, source: Source
 def _text(part: dict[str, Any], field: str, source: Source, *, obj: str = "", path: str = "") -> str:
     value = part.get(field)
     if isinstance(value, str) and value:
+        if _SURROGATE.search(value):
+            raise ManifestError(source, "is no text: it has half of a character in it", obj=obj, field=path + field)
         return value
     if value is None or value == "":
         problem = "is missing"

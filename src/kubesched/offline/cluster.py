@@ -45,9 +45,9 @@ class Cluster:
     """`manifests`: dicts, YAML or JSON texts, paths of files and folders, Lists, or any collection of these.
 
     `config` is a KubeSchedulerConfiguration as path, text or dict; None is the default one. Extenders are refused.
-    `plugins` are classes from outside; they run in every profile unless the configuration names them itself. Equal
-    manifests, configuration and seed give equal answers. ManifestError, ConfigError, PluginSetupError and OfflineError
-    say what is wrong with the input; all are KubeschedErrors.
+    `plugins` are classes from outside; they run in every profile unless the configuration names them itself. Those
+    `available` run only where it does. Equal manifests, configuration and seed give equal answers. ManifestError,
+    ConfigError, PluginSetupError and OfflineError say what is wrong with the input; all are KubeschedErrors.
     """
 
     def __init__(
@@ -57,10 +57,11 @@ class Cluster:
         seed: int = 0,
         *,
         plugins: Iterable[type[Plugin]] = (),
+        available: Iterable[type[Plugin]] = (),
     ) -> None:
-        plugins = tuple(plugins)
-        registry = _registry(plugins)
-        configuration = load_config(config, plugins)
+        plugins, available = tuple(plugins), tuple(available)
+        registry = _registry((*plugins, *available))
+        configuration = load_config(config, plugins, available)
         objects, self._admission = load_objects(manifests)
         self._clock = ManualClock()
         self._world = World(self._clock)
@@ -90,6 +91,9 @@ class Cluster:
         for obj in sorted(objects, key=_waiting_pods_last):
             self._world.put(obj)
         self._scheduler.inbox.apply_all()
+
+    def __repr__(self) -> str:
+        return f"<Cluster of {len(self.nodes)} nodes, {len(self.placements)} pods placed, {len(self.pending)} pending>"
 
     # -- what there is
 

@@ -20,16 +20,33 @@ from kubesched.scheduler.profiles import plugin_info
 ConfigInput = str | bytes | os.PathLike[str] | Mapping[str, Any] | None
 
 
+#: What workloads may make in all. Nobody wants to wait for more, and most who ask for it have mistyped.
+_MADE_MAX = 1_000_000
+
+
 def load_objects(manifests: Input) -> tuple[list[Object], Admission]:
     """Every object that scheduling has a use for, and the rules by which later ones are admitted."""
     documents = load(manifests)
     admission = Admission.of(documents)
     admitted = [admission.admit(document) for document in documents]
     origins = {id(document.manifest): document.source for document in admitted}
+    _check_size(admitted)
     for made in workloads.expand(document.manifest for document in admitted):
         source = origins.get(id(made.owner), Source("workloads"))
         admitted.append(admission.admit(Document(source, made.manifest)))
     return [obj for document in admitted if (obj := decode(document)) is not None], admission
+
+
+def _check_size(documents: Iterable[Document]) -> None:
+    wanted = 0
+    for document in documents:
+        spec = document.manifest.get("spec") or {}
+        counts = (spec.get(field) for field in ("replicas", "parallelism"))
+        wanted += sum(count for count in counts if isinstance(count, int))
+        if wanted > _MADE_MAX:
+            raise OfflineError(
+                f"{document.source}: {document} and those before it want {wanted} pods, more than {_MADE_MAX}"
+            )
 
 
 def load_pod(pod: Input | Pod, admission: Admission) -> Pod:
@@ -56,10 +73,12 @@ def _first_pod(workload: Document) -> Document:
     raise OfflineError(f"{workload.source}: want a pod or something that makes pods, this is {workload}")
 
 
-def load_config(source: ConfigInput, plugins: Iterable[type[Plugin]]) -> Configuration:
-    """Plugins from outside run in every profile, unless the configuration speaks of them."""
+def load_config(
+    source: ConfigInput, plugins: Iterable[type[Plugin]], available: Iterable[type[Plugin]] = ()
+) -> Configuration:
+    """`plugins` run in every profile, unless the configuration speaks of them; those `available` only where it does."""
     outside = list(plugins)
-    infos = [plugin_info(plugin) for plugin in outside]
+    infos = [plugin_info(plugin) for plugin in (*outside, *available)]
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source)):
         source = Path(source)
     loaded = config.load(source, plugins=infos, enable=[plugin.name for plugin in outside])
