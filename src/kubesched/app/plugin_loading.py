@@ -62,8 +62,8 @@ def _load(spec: str) -> type[PluginClass]:
     except ModuleNotFoundError as error:
         hint = f", or name the file: {where}.py:{class_name}" if Path(f"{where}.py").is_file() else ""
         raise PluginSetupError(
-            f"--plugin {spec}: importing {where}: ModuleNotFoundError: {error} (modules are looked for where Python does, PYTHONPATH adds "
-            f"folders{hint})"
+            f"--plugin {spec}: importing {where}: ModuleNotFoundError: {error} (modules are looked for where Python "
+            f"does, PYTHONPATH adds folders{hint})"
         ) from error
     except Exception as error:
         raise PluginSetupError(f"--plugin {spec}: importing {where}: {type(error).__name__}: {error}") from error
