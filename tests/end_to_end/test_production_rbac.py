@@ -146,7 +146,12 @@ async def exercise(server, recorder, port, folder):
     await recorder.until("delete", "pods")
     # Volumes: one that is there, one to be made.
     waiting = make_storage_class("waiting").wait_for_first_consumer()
-    server.load([waiting.dict(), make_pv("disk").storage_class("waiting").capacity("5Gi").dict()])
+    server.load(
+        [
+            waiting.dict(),
+            make_pv("disk").storage_class("waiting").capacity("5Gi").source(hostPath={"path": "/mnt"}).dict(),
+        ]
+    )
     server.load([make_pvc("there").storage_class("waiting").request("1Gi").dict()])
     server.load([make_storage_class("making").provisioner("example.com/disk").wait_for_first_consumer().dict()])
     server.load([make_pvc("made").storage_class("making").request("1Gi").dict()])
