@@ -195,3 +195,13 @@ def test_a_plugin_that_is_available_runs_where_the_configuration_says_so() -> No
     objects = [NODE, make_pod("p").dict()]
     assert Cluster(objects, available=[Never]).explain("p").fits
     assert "1 never" in Cluster(objects, {**api, "profiles": [enabled]}, available=[Never]).explain("p").message
+
+
+def test_what_a_prompt_shows_fits_on_it() -> None:
+    cluster = Cluster([NODE, pod("a"), asking("99")])
+    assert repr(cluster) == "<Cluster of 1 nodes, 0 pods placed, 2 pending>"
+    assert repr(cluster.explain("a")) == "<Explanation default/a: would go to n1>"
+    assert repr(cluster.explain("p")) == "<Explanation default/p: 0/1 nodes are available: 1 Insufficient cpu.>"
+    run = cluster.run()
+    assert repr(run).startswith("<Run 1 placed, 1 pending, ")
+    assert "default/a: n1" in str(run).splitlines()

@@ -40,7 +40,7 @@ class Outcome:
         return f"{self.pod}: {self.node if self else self.message}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Run:
     """What `Cluster.run` did: an outcome for each pod that was pending, in the order in which they settled."""
 
@@ -62,6 +62,12 @@ class Run:
     def victims(self) -> tuple[str, ...]:
         """Pods that were removed for others."""
         return tuple(victim for outcome in self.outcomes for victim in outcome.victims)
+
+    def __repr__(self) -> str:
+        return f"<Run {len(self.placements)} placed, {len(self.pending)} pending, {self.duration_s:g} s>"
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.outcomes))
 
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.outcomes)

@@ -36,7 +36,7 @@ class PluginScore:
         return self.normalized * self.weight
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Explanation:
     """Maps go by node name, in the order of the node table, and by plugin name, in profile order.
 
@@ -85,6 +85,9 @@ class Explanation:
             if status is not None:
                 groups.setdefault(status, []).append(name)
         return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0].plugin, group[0].reasons))
+
+    def __repr__(self) -> str:
+        return f"<Explanation {str(self).splitlines()[0]}>"
 
     def __str__(self) -> str:
         """A few lines for people: where to, or why not, and what is on each group of nodes."""
