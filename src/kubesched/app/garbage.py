@@ -1,8 +1,8 @@
 """Python's cyclic garbage collector, set up for a process that keeps much and leaves few cycles behind.
 
-API objects are never looked at by it (`gc=False`), but what is kept about them is, and looking through all of that again
-and again would be a visible part of each decision. So it comes by more rarely, and what is there once all caches are
-filled counts as here to stay.
+API objects are never looked at by it (`gc=False`), but what is kept about them is, and looking through all of that
+again and again would be a visible part of each decision. So it comes by more rarely, and what is there once all caches
+are filled counts as here to stay.
 """
 
 from __future__ import annotations
