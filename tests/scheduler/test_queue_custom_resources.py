@@ -87,7 +87,8 @@ async def test_a_custom_kind_of_a_known_name_is_not_taken_for_it():
     harness.scheduler.deliver([Upsert(nodes, machine), Replace(nodes, (machine,), "3")])
     await harness.settle()
     assert [info.name for info in harness.state.nodes.infos] == ["n1"]
-    assert harness.state.objects.get("nodes.v1.fleet.example.com", "m").spec == {"size": 3}
+    kept = harness.state.objects.get("nodes.v1.fleet.example.com", "m")
+    assert kept is not None and kept.spec == {"size": 3}
     harness.scheduler.deliver([Delete(nodes, machine)])
     await harness.settle()
     assert harness.state.objects.get("nodes.v1.fleet.example.com", "m") is None

@@ -113,7 +113,7 @@ async def test_pods_that_differ_in_what_rejected_them_are_apart():
 async def test_an_event_costs_the_groups_not_the_pods():
     """Hints asked about one event, by the number of parked pods."""
 
-    async def asked(count: int) -> float:
+    async def asked(count: int) -> int:
         harness = Harness()
         harness.apply(make_node("n1").capacity(cpu=1, pods=110).obj())
         await harness.settle()
@@ -128,7 +128,7 @@ async def test_an_event_costs_the_groups_not_the_pods():
     assert await asked(10) == await asked(100) == 5
 
 
-def hints_asked(harness):
+def hints_asked(harness: Harness) -> int:
     family = harness.metrics._queueing_hint
     return sum(series.count for labels, series in family.items() if labels[1] == "NodeAdd")
 
