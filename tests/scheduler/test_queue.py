@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,7 @@ async def started(*plugins, nodes=(), **options):
 
 
 def value(harness, name, *labels):
+    harness.metrics._update()
     family = getattr(harness.metrics, name)
     return family.labels(*labels).value
 
@@ -597,11 +599,13 @@ async def test_statuses_of_one_pod_are_merged_while_calls_are_under_way():
     from kubesched.scheduler.status_writer import StatusWriter
 
     tasks = set()
-    writer = StatusWriter(SlowPort(), lambda name, work: tasks.add(asyncio.ensure_future(work)))
+    port: Any = SlowPort()
+    writer = StatusWriter(port, lambda name, work: tasks.add(asyncio.ensure_future(work)))
     pods = [make_pod(f"p{i}").obj() for i in range(20)]
     for round_no in range(50):
         for pod in pods:
-            writer.submit(pod, condition=f"condition {round_no}", nominated_node_name="n1" if round_no == 7 else None)
+            condition: Any = f"condition {round_no}"
+            writer.submit(pod, condition=condition, nominated_node_name="n1" if round_no == 7 else None)
         await asyncio.sleep(0)
     assert len(SlowPort.sent) == 4, "a few calls at a time, whatever is queued"
     release.set()

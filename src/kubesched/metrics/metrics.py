@@ -226,6 +226,10 @@ class Metrics:
         """`update` is called whenever the text is made: for gauges that are cheaper to count then than to keep."""
         self._updates.append(update)
 
+    def _update(self) -> None:
+        for update in self._updates:
+            update()
+
     @property
     def families(self) -> Iterator[Family[Any]]:
         """Every family in the order of its declaration."""
@@ -233,6 +237,7 @@ class Metrics:
 
     def value(self, name: str, *label_values: str) -> float:
         """A counter's or gauge's value, or a histogram's number of observations; 0 for a series that is not there."""
+        self._update()
         for family in self.families:
             if family.name == name:
                 series = dict(family.items()).get(label_values)
@@ -543,8 +548,7 @@ class _Exported:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        for update in self._metrics._updates:
-            update()
+        self._metrics._update()
         for family in sorted(self._metrics.families, key=lambda family: family.name):
             if self._metrics.limits.leaves_out(family.name):
                 continue

@@ -39,15 +39,17 @@ class Happening(NamedTuple):
 class InFlight:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._has_started = False
         self._events: list[Happening] = []
         self._base = 0
         #: Position in the event log at which each pod was popped, oldest first.
         self._popped_at: dict[str, int] = {}
+        metrics.before_export(self._count)
 
     def start(self, uid: str) -> None:
         assert uid not in self._popped_at, f"pod {uid} is in flight already"
         self._popped_at[uid] = self._base + len(self._events)
-        self._metrics.inflight_events(_POD_POPPED).inc()
+        self._has_started = True
 
     def note(self, happening: Happening) -> None:
         if self._popped_at:
@@ -62,13 +64,16 @@ class InFlight:
         """The pod is no longer in flight; may be called twice."""
         if self._popped_at.pop(uid, None) is None:
             return
-        self._metrics.inflight_events(_POD_POPPED).dec()
         oldest = next(iter(self._popped_at.values()), self._base + len(self._events))
         if oldest > self._base:
             for happening in self._events[: oldest - self._base]:
                 self._metrics.inflight_events(happening.event.label).dec()
             del self._events[: oldest - self._base]
             self._base = oldest
+
+    def _count(self) -> None:
+        if self._has_started:
+            self._metrics.inflight_events(_POD_POPPED).set(len(self._popped_at))
 
     @property
     def event_count(self) -> int:

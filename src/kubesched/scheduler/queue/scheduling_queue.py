@@ -71,9 +71,7 @@ class SchedulingQueue:
         #: The `Clock.now()` at which parked pods are looked through next for those that waited for too long.
         self.next_flush = clock.now() + FLUSH_EVERY_S
         self._on_ready = on_ready
-        self._active_count, self._backoff_count, self._unschedulable_count, self._gated_count = (
-            metrics.pending_pods(name) for name in ("active", "backoff", "unschedulable", "gated")
-        )
+        metrics.before_export(self._count_pending)
         self._closed = False
         self.parked = ParkedPods()
         self.in_flight = InFlight(metrics)
@@ -148,7 +146,6 @@ class SchedulingQueue:
         pod = self.active.remove(uid) or self.backoff.remove(uid) or self.parked.remove(uid)
         if pod is not None:
             self._blame(pod, frozenset())
-            self._count_pending()
 
     def close(self) -> None:
         """Nothing is popped any more."""
@@ -260,7 +257,6 @@ class SchedulingQueue:
         pod.gated_by = ""
         self._blame(pod, frozenset())
         self.in_flight.start(pod.uid)
-        self._count_pending()
         return pod
 
     def _note(self, happening: Happening) -> None:
@@ -325,7 +321,6 @@ class SchedulingQueue:
         if wake is Wake.NO:
             self._park(pod)
             self._metrics.queue_incoming_pods("unschedulable", why)
-            self._count_pending()
         elif wake is Wake.AFTER_BACKOFF and not self.backoff.is_over(pod, self._clock.now()):
             if self._passes_pre_enqueue(pod, why):
                 self._enter_backoff(pod, why)
@@ -350,7 +345,6 @@ class SchedulingQueue:
         self._park(pod)
         if not was_gated:
             self._metrics.queue_incoming_pods("unschedulable", why)
-        self._count_pending()
         return False
 
     def _park(self, pod: QueuedPod) -> None:
@@ -362,7 +356,6 @@ class SchedulingQueue:
         self.backoff.push(pod)
         self._blame(pod, frozenset(pod.rejected_by))
         self._metrics.queue_incoming_pods("backoff", why)
-        self._count_pending()
         self._on_ready()
 
     def _enter_active(self, pod: QueuedPod, why: str) -> None:
@@ -371,7 +364,6 @@ class SchedulingQueue:
         self.active.push(pod)
         self._blame(pod, frozenset(pod.rejected_by))
         self._metrics.queue_incoming_pods("active", why)
-        self._count_pending()
         self._on_ready()
 
     def _blame(self, pod: QueuedPod, plugins: frozenset[str]) -> None:
@@ -386,10 +378,11 @@ class SchedulingQueue:
         pod.blamed = plugins
 
     def _count_pending(self) -> None:
-        self._active_count.value = len(self.active)
-        self._backoff_count.value = len(self.backoff)
-        self._unschedulable_count.value = self.parked.unschedulable_count
-        self._gated_count.value = self.parked.gated_count
+        pending = self._metrics.pending_pods
+        pending("active").set(len(self.active))
+        pending("backoff").set(len(self.backoff))
+        pending("unschedulable").set(self.parked.unschedulable_count)
+        pending("gated").set(self.parked.gated_count)
 
 
 def _sort_key(runtime: Runtime) -> Callable[[QueuedPod], Any]:
