@@ -230,6 +230,41 @@ class TestFailures:
             assert "dropped_total=15" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("backlog", "senders"),
+    [
+        pytest.param(1000, 4, id="a backlog that is no trouble"),
+        pytest.param(1500 + 3 * 75, 7, id="beyond it, one more for each 75 events"),
+        pytest.param(9000, 32, id="but not without end"),
+    ],
+)
+async def test_senders_get_help_when_events_fall_behind(backlog, senders):
+    gate = asyncio.Event()
+    under_way = 0
+    most = 0
+
+    class Slow(MemoryTransport):
+        async def send(self, request):
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await gate.wait()
+            under_way -= 1
+            return await super().send(request)
+
+    async with Bench() as bench:
+        bench.sink._client._transport = slow = Slow([reply(201)])
+        for n in range(backlog):
+            bench.sink.record(scheduled(pod(f"p{n}")))
+        await bench.settle()
+        assert most == senders
+        gate.set()
+        assert await bench.sink.flush(10)
+        assert len(slow.sent) == backlog
+        await bench.settle()
+        assert not bench.sink._helpers
+
+
 class TestStopping:
     async def test_what_is_queued_is_sent_first(self):
         before = asyncio.all_tasks()

@@ -1,10 +1,13 @@
 """Events about pods, on a lane of their own: never in the way of a bind, never a reason for one to fail.
 
-`record` only puts the event into a bounded queue; a few senders work it off with their own rate limit. When the queue
-is full the oldest event goes. As in client-go's recorder (tools/events, v1.36), an event that repeats one of the last
-minutes (same type, reason, action, objects and their versions, whatever the note) is not written anew but makes that
-one a series: PATCH `series.count`, at once for the second time, then with the half-hourly refresh and when the series
-ends. What the server refuses is not repeated; what did not reach it is tried again later, up to a dozen times.
+`record` only puts the event into a bounded queue; a few senders work it off with their own rate limit. While many pods
+are bound events fall behind, for the server's time goes to the binds; when the backlog grows beyond what is soon sent,
+more and more senders help. When the queue is full the oldest event goes.
+
+As in client-go's recorder (tools/events, v1.36), an event that repeats one of the last minutes (same type, reason,
+action, objects and their versions, whatever the note) is not written anew but makes that one a series: PATCH
+`series.count`, at once for the second time, then with the half-hourly refresh and when the series ends. What the server
+refuses is not repeated; what did not reach it is tried again later, up to a dozen times.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ NOTE_MAX_BYTES: Final = 1024
 SERIES_END_S: Final = 6 * 60.0  # without a repetition a series is over, and so is the chance to become one
 SERIES_REFRESH_S: Final = 30 * 60.0
 _SERIES_MAX: Final = 4096  # the eldest is forgotten first; its next repetition is a new event
+_BACKLOG: Final = 1_500  # from here on senders get help, by one more
+_BACKLOG_A_HELPER: Final = 75  # for so many more events
+_HELPERS_MAX: Final = 28
 _TRIES: Final = 12
 _RETRY_PAUSE_S: Final = 10.0
 _SWEEP_S: Final = 60.0
@@ -51,6 +57,7 @@ class EventSink:
         self._sender_count = senders
         self._filled = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._helpers: set[asyncio.Task[None]] = set()
         self._in_hand = 0
         self._all_done = asyncio.Event()
         self._all_done.set()
@@ -96,9 +103,10 @@ class EventSink:
         """Sends what can be sent within `flush_s` and drops the rest."""
         if self._tasks and not await self.flush(flush_s):
             log.warning("stopped before all events were sent left=%d", len(self._queue) + self._in_hand)
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._helpers]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
         self._queue.clear()
 
@@ -114,6 +122,11 @@ class EventSink:
         self._queue.append(pending)
         self._all_done.clear()
         self._filled.set()
+        helpers = (len(self._queue) - _BACKLOG) // _BACKLOG_A_HELPER
+        if self._tasks and len(self._helpers) < min(helpers, _HELPERS_MAX):
+            helper = asyncio.create_task(self._help(), name="event helper")
+            self._helpers.add(helper)
+            helper.add_done_callback(self._helpers.discard)
 
     async def _send_all(self) -> None:
         while True:
@@ -123,14 +136,21 @@ class EventSink:
                     self._is_dropping = False
                     log.warning("the event queue is empty again dropped_total=%d", self.dropped)
                 await self._filled.wait()
-            pending = self._queue.popleft()
-            self._in_hand += 1
-            try:
-                await self._send(pending)
-            finally:
-                self._in_hand -= 1
-                if not self._queue and not self._in_hand:
-                    self._all_done.set()
+            await self._send_next()
+
+    async def _help(self) -> None:
+        while self._queue:
+            await self._send_next()
+
+    async def _send_next(self) -> None:
+        pending = self._queue.popleft()
+        self._in_hand += 1
+        try:
+            await self._send(pending)
+        finally:
+            self._in_hand -= 1
+            if not self._queue and not self._in_hand:
+                self._all_done.set()
 
     async def _send(self, pending: _Pending) -> None:
         series = pending.series
