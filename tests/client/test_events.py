@@ -233,9 +233,9 @@ class TestFailures:
 @pytest.mark.parametrize(
     ("backlog", "senders"),
     [
-        pytest.param(1000, 4, id="a backlog that is no trouble"),
-        pytest.param(1500 + 3 * 75, 7, id="beyond it, one more for each 75 events"),
-        pytest.param(9000, 32, id="but not without end"),
+        pytest.param(900, 4, id="a backlog that is no trouble"),
+        pytest.param(1000 + 3 * 40, 7, id="beyond it, one more for each 40 events"),
+        pytest.param(9000, 64, id="but not without end"),
     ],
 )
 async def test_senders_get_help_when_events_fall_behind(backlog, senders):

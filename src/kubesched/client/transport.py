@@ -36,7 +36,7 @@ from kubesched.client.kubeconfig import ClusterConfig
 
 _CONNECT_TIMEOUT_S: Final = 30.0
 _IDLE_CONNECTION_S: Final = 60.0  # below the 90 s after which API servers and load balancers hang up
-_LANE_POOL_SIZE: Final = 32
+_LANE_POOL_SIZE: Final = 64
 _WATCH_BUFFER_BYTES: Final = 1 << 20
 _HEADERS_KEPT: Final = 32
 
