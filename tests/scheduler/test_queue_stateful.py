@@ -141,11 +141,11 @@ class Interleavings(RuleBasedStateMachine):
 
     async def _bind(self, pod: Pod, node_name: str) -> None:
         plan = self.bind_plans.popleft() if self.bind_plans else "ok"
-        if plan == "slow":
+        if plan.startswith("slow"):
             await self.harness.clock.sleep(2.0)
         live = self.world.pods.get(pod.metadata.name)
         assert pod.metadata.uid in self._alive_when_sent(pod), "bind call for a pod that was known to be deleted"
-        if plan == "refused":
+        if plan.endswith("refused"):
             raise ApiError(500, "InternalError", "try again")
         if plan == "lost":
             raise TransportError("connection reset")
@@ -184,20 +184,26 @@ class Interleavings(RuleBasedStateMachine):
             made = made.label("wait", "yes")
         if kind == "anti":
             made = made.label("app", "a").pod_anti_affinity("kubernetes.io/hostname", {"app": "a"})
+        if kind == "pinned":
+            made = made.label("pinned", "n0").node_affinity_name("n0")
         if kind == "held":
             self.closed.add(f"u{self.world.uids}")
         self.world.put(made.obj())
 
-    @rule(plan=st.sampled_from(["refused", "slow", "lost"]), cpu=st.sampled_from([3, 4]))
-    def a_rival_comes_while_a_pod_is_bound(self, plan: str, cpu: int) -> None:
-        """As it may come about by the rules below, only oftener."""
+    @rule(plan=st.sampled_from(["refused", "slow", "slow refused", "lost"]), first_goes=st.booleans())
+    def a_rival_comes_while_a_pod_is_bound(self, plan: str, first_goes: bool) -> None:
+        """As it may come about by the rules below, only oftener: two pods for the room of one on the same node."""
         free = [name for name in POD_NAMES if name not in self.world.pods][:2]
+        self.a_node_comes_or_changes("n0", 4, tainted=False)
+        self.bind_plans.append(plan)
         for name in free:
-            self.a_pod_is_created(name, cpu, "")
-            self.bind_plans.append(plan)
+            self.a_pod_is_created(name, 3, "pinned")
             self.tell_all()
             self.a_pod_is_tried()
-        self.bindings_go_on()
+        self.time_passes(2.5)
+        if first_goes and free:
+            self.a_pod_is_deleted(free[0])
+            self.quiet_comes_back()
 
     @rule(name=st.sampled_from(POD_NAMES), cpu=st.sampled_from([2, 8]))
     def a_node_comes_while_a_pod_waits_in_permit(self, name: str, cpu: int) -> None:
@@ -208,6 +214,23 @@ class Interleavings(RuleBasedStateMachine):
         self.a_node_comes_or_changes("n2", cpu, tainted=False)
         self.tell_all()
         self.time_passes(3.5)
+
+    @rule(name=st.sampled_from(POD_NAMES), opens=st.booleans())
+    def a_held_pod_comes(self, name: str, opens: bool) -> None:
+        """So may this."""
+        self.a_pod_is_created(name, 2, "held")
+        self.tell_all()
+        self.a_pod_is_tried()
+        if opens and self.closed:
+            self.a_gate_opens()
+
+    @rule(name=st.sampled_from(POD_NAMES))
+    def a_pod_goes_while_the_watch_is_broken(self, name: str) -> None:
+        """And this."""
+        self.tell_all()
+        self.a_pod_is_tried()
+        self.a_pod_is_deleted(name)
+        self.the_watch_breaks_and_is_listed_again()
 
     @rule(name=st.sampled_from(POD_NAMES))
     def a_pod_is_deleted(self, name: str) -> None:
@@ -276,7 +299,7 @@ class Interleavings(RuleBasedStateMachine):
 
         self._run(turns())
 
-    @rule(plan=st.sampled_from(["refused", "lost", "lost answer", "slow"]))
+    @rule(plan=st.sampled_from(["refused", "lost", "lost answer", "slow", "slow refused"]))
     def the_next_bind_goes_wrong(self, plan: str) -> None:
         self.bind_plans.append(plan)
 
@@ -345,6 +368,8 @@ class Interleavings(RuleBasedStateMachine):
         asked = _cpu_milli(pod)
         placed = [each for each in self.world.pods.values() if each.spec.node_name]
         for node in self.world.nodes.values():
+            if pod.metadata.labels.get("pinned", node.metadata.name) != node.metadata.name:
+                continue
             here = [each for each in placed if each.spec.node_name == node.metadata.name]
             assumed = [
                 each
@@ -404,8 +429,8 @@ QUICK = settings(
 )
 
 
-class TestInterleavings(Interleavings.TestCase):
-    settings = QUICK
+TestInterleavings = Interleavings.TestCase
+TestInterleavings.settings = QUICK
 
 
 # -- planted faults
@@ -479,6 +504,7 @@ def planted(fault: Callable[[Harness], None]) -> Any:
         Interleavings.sabotage = original
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_found(fault: Callable[[Harness], None]) -> None:
     searching = settings(
