@@ -36,10 +36,13 @@ from kubesched.app.secure_serving import SecureServing, health_checks
 from kubesched.app.settling import settled
 from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig, load
 from kubesched.client.rest import ApiClient, connect
-from kubesched.clock import RealClock
+from kubesched.clock import Clock, RealClock
 from kubesched.metrics import LimitError, Limits, parse_allowed
 
 log = logging.getLogger("kubesched.app")
+
+#: Signals that come within this time ask for one stop.
+_SAME_REQUEST_S = 0.5
 
 
 @dataclass(slots=True)
@@ -66,8 +69,9 @@ async def run(options: RunOptions) -> int:
     """Runs to the end; the exit code."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    asked_to_stop = _StopRequest(stop, RealClock())
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _asked_to_stop, stop)
+        loop.add_signal_handler(number, asked_to_stop)
     if not options.embedded:
         connection = load(options.kubeconfig or None, context=options.context)
         if options.master:
@@ -129,11 +133,26 @@ async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio
             await serving.stop()
 
 
-def _asked_to_stop(stop: asyncio.Event) -> None:
-    if stop.is_set():
-        log.error("asked to stop again, ending at once")
-        os._exit(1)
-    stop.set()
+class _StopRequest:
+    """SIGINT or SIGTERM: stop in order; asked once more, end at once.
+
+    What comes right behind the first is the same request: `timeout` signals a process and its group, a terminal all of
+    a pipeline.
+    """
+
+    def __init__(self, stop: asyncio.Event, clock: Clock) -> None:
+        self._stop = stop
+        self._clock = clock
+        self._asked_at_s = 0.0
+
+    def __call__(self) -> None:
+        now_s = self._clock.monotonic()
+        if not self._stop.is_set():
+            self._asked_at_s = now_s
+            self._stop.set()
+        elif now_s - self._asked_at_s >= _SAME_REQUEST_S:
+            log.error("asked to stop again, ending at once")
+            os._exit(1)
 
 
 def _log_settings(options: RunOptions) -> None:
@@ -215,6 +234,10 @@ def _reload_when_asked(live: LiveScheduler, options: RunOptions) -> list[asyncio
     """Serve SIGHUP where there is something to load again, and look at the files if that is wanted."""
     paths = files(options.flags)
     if not paths:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(
+            signal.SIGHUP, log.warning, "nothing to load again: neither --config nor --plugin files"
+        )
         return []
     reloader = Reloader(live, lambda: load_options(options.flags, options.live.gates), paths, live.clock)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.request)
