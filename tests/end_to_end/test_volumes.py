@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubesched import config
-from kubesched.apiserver import CONTROLLERS, DEMO_PROVISIONER, Server
+from kubesched.apiserver import CONTROLLERS, DEMO_PROVISIONER, Request, Server
 from kubesched.app.live import LiveOptions, LiveScheduler
 from kubesched.app.run import connection_to
 from kubesched.plugins.registry import IN_TREE
@@ -74,6 +74,19 @@ class Running:
                     return found
                 self._changed.clear()
                 await self._changed.wait()
+
+    async def rejection(self, name):
+        """The message of the pod's PodScheduled condition once it is False."""
+        async with asyncio.timeout(30):
+            while True:
+                for condition in self.get("pods", name)["status"].get("conditions", ()):
+                    if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                        return condition["message"]
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def delete(self, name):
+        await self._server.handle(Request("DELETE", f"/api/v1/namespaces/default/pods/{name}"))
 
     def get(self, plural, name, namespace="default"):
         return self._server.store.collections["", plural].get(namespace, name).document()
@@ -153,3 +166,19 @@ async def test_an_immediate_claim_is_bound_before_its_pod(class_name):
         assert "volume.kubernetes.io/selected-node" not in running.get("persistentvolumeclaims", "data")[
             "metadata"
         ].get("annotations", {})
+
+
+async def test_a_claim_for_one_pod_alone_that_is_in_use_rejects_the_next_until_it_is_free():
+    async with cluster() as (server, running):
+        asked, offered = claim("data", "local"), volume("vol-a", "za")
+        asked["spec"]["accessModes"] = offered["spec"]["accessModes"] = ["ReadWriteOncePod"]
+        server.load([storage_class("local"), offered, asked, pod("first", "data")])
+        await running.pod("first")
+        server.load([pod("second", "data")])
+        message = await running.rejection("second")
+        assert message.startswith("0/3 nodes are available: ")
+        assert (
+            "1 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode" in message
+        )
+        await running.delete("first")
+        assert (await running.pod("second"))["spec"]["nodeName"] == "n1"
