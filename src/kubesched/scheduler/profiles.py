@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from kubesched.clock import Chance, Clock
@@ -16,8 +15,6 @@ from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.waiting import WaitingPods
 from kubesched.metrics import Metrics
 from kubesched.state.cluster_state import ClusterState
-
-log = logging.getLogger("kubesched.scheduler")
 
 Registry = Mapping[str, type[Plugin]]
 
@@ -50,10 +47,7 @@ def build_profiles(
     known = dict(IN_TREE)
     known.update((name, plugin_info(cls)) for name, cls in registry.items() if name not in IN_TREE)
     # Ours may need no method at a point where the original has one (a PreScore that only copies, ...).
-    served = {name: check_plugin(registry[name]) if name in registry else frozenset[str]() for name in IN_TREE}
-    missing = sorted(IN_TREE.keys() - registry.keys())
-    if missing:
-        log.warning("running without in-tree plugins that are not built yet plugins=%s", ",".join(missing))
+    served = {name: check_plugin(registry[name]) for name in IN_TREE if name in registry}
     waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
     runtimes: dict[str, Runtime] = {}
 
