@@ -16,6 +16,8 @@ from kubesched.app.live import LiveOptions, LiveScheduler
 from kubesched.app.options import Loaded
 from kubesched.app.plugin_loading import merged
 from kubesched.app.run import connection_to
+from kubesched.client.kubeconfig import ClientConfig
+from kubesched.clock import Clock
 from kubesched.framework import Plugin
 from kubesched.plugins.registry import IN_TREE
 from kubesched.scheduler.profiles import plugin_info
@@ -99,14 +101,24 @@ async def running(
     async with Server(node_simulator=kubelets) as server:
         server.load([builder.dict() for builder in builders])
         what = loaded(settings, *plugins)
-        live = LiveScheduler(connection_to(server), LiveOptions(config=what.config, registry=what.registry, seed=seed))
-        await live.start()
-        run = asyncio.create_task(live.run())
-        try:
+        options = LiveOptions(config=what.config, registry=what.registry, seed=seed)
+        async with scheduling(server, options) as live:
             yield LiveCluster(server, live)
             assert consistency.check(live.state) == []
-        finally:
-            await live.stop()
-            run.cancel()
-            outcome = await asyncio.gather(run, return_exceptions=True)
-            assert all(isinstance(each, asyncio.CancelledError | None) for each in outcome), outcome
+
+
+@asynccontextmanager
+async def scheduling(
+    server: Server, options: LiveOptions, *, connection: ClientConfig | None = None, clock: Clock | None = None
+) -> AsyncIterator[LiveScheduler]:
+    """A scheduler in this process that runs against the server, stopped in order at the end."""
+    live = LiveScheduler(connection or connection_to(server), options, clock=clock)
+    await live.start()
+    run = asyncio.create_task(live.run())
+    try:
+        yield live
+    finally:
+        await live.stop()
+        run.cancel()
+        outcome = await asyncio.gather(run, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError | None) for each in outcome), outcome

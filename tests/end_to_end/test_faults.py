@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from contextlib import asynccontextmanager
 
 import pytest
 
 from kubesched import config
 from kubesched.apiserver import Answer, DropConnection, Server
 from kubesched.apiserver.resources import core
-from kubesched.app.live import LiveOptions, LiveScheduler
-from kubesched.app.run import connection_to
+from kubesched.app.live import LiveOptions
 from kubesched.plugins.registry import IN_TREE
 from kubesched.state import consistency
 from tests.build import make_node, make_pod
+from tests.end_to_end.cluster import scheduling
 from tests.end_to_end.process import FAST
 
 PODS = 60
@@ -163,18 +162,9 @@ CASES = {
 }
 
 
-@asynccontextmanager
-async def live(server):
+def live(server):
     settings = config.load({**FAST, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1})
-    scheduler = LiveScheduler(connection_to(server), LiveOptions(settings, IN_TREE, seed=1))
-    await scheduler.start()
-    running = asyncio.create_task(scheduler.run())
-    try:
-        yield scheduler
-    finally:
-        await scheduler.stop()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+    return scheduling(server, LiveOptions(settings, IN_TREE, seed=1))
 
 
 @pytest.mark.parametrize("kind", CASES.values(), ids=CASES)

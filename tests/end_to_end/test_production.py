@@ -29,6 +29,7 @@ from kubesched.clock import RealClock
 from kubesched.plugins.registry import IN_TREE
 from kubesched.tls import self_signed, server_context
 from tests.build import make_node, make_pod
+from tests.end_to_end.cluster import scheduling
 from tests.end_to_end.process import FAST, SchedulerProcess, _start
 
 MASTERS = ("system:masters", "system:authenticated")
@@ -472,18 +473,9 @@ async def in_process(server, folder, *, serve=False, settings=FAST):
             asyncio.get_running_loop().remove_signal_handler(number)
 
 
-@asynccontextmanager
-async def live(server, settings=FAST, connection=None, clock=None):
+def live(server, settings=FAST, connection=None, clock=None):
     options = LiveOptions(config.load(settings), IN_TREE, seed=1)
-    scheduler = LiveScheduler(connection or connection_to(server), options, clock=clock)
-    await scheduler.start()
-    running = asyncio.create_task(scheduler.run())
-    try:
-        yield scheduler
-    finally:
-        await scheduler.stop()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+    return scheduling(server, options, connection=connection, clock=clock)
 
 
 async def placed(scheduler, count):

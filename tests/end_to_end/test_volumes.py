@@ -13,10 +13,10 @@ import pytest
 
 from kubesched import config
 from kubesched.apiserver import CONTROLLERS, DEMO_PROVISIONER, Request, Server
-from kubesched.app.live import LiveOptions, LiveScheduler
-from kubesched.app.run import connection_to
+from kubesched.app.live import LiveOptions
 from kubesched.plugins.registry import IN_TREE
 from tests.build import make_node, make_pod
+from tests.end_to_end.cluster import scheduling
 from tests.end_to_end.process import FAST
 
 ZONES = {"n1": "za", "n2": "zb", "n3": "zc"}
@@ -97,15 +97,8 @@ async def cluster():
     async with Server(controllers=CONTROLLERS) as server:
         server.load([make_node(n).capacity(cpu=8, memory="16Gi", pods=20).zone(z).dict() for n, z in ZONES.items()])
         settings = config.load({**FAST, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1})
-        scheduler = LiveScheduler(connection_to(server), LiveOptions(settings, IN_TREE, seed=1))
-        await scheduler.start()
-        running = asyncio.create_task(scheduler.run())
-        try:
+        async with scheduling(server, LiveOptions(settings, IN_TREE, seed=1)):
             yield server, Running(server)
-        finally:
-            await scheduler.stop()
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_waiting_claim_takes_the_volume_where_the_pod_can_go():

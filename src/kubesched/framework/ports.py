@@ -21,8 +21,8 @@ class EventRecord(msgspec.Struct, frozen=True, gc=False):
     """One Event to be, in the terms of events.k8s.io/v1.
 
     `regarding` is the pod the event is about; `type` is "Normal" or "Warning"; `note` may exceed the API's 1024
-    characters: who sends it cuts it (ending in " ..."). `related` is only set where the original sets it (the
-    preemptor in `Preempted`).
+    characters: who sends it cuts it (ending in " ..."). `related` names a pod besides, for plugins that have one to
+    name; the original's events have none.
     """
 
     regarding: Pod
