@@ -339,9 +339,7 @@ def elect(url: str, identity: str) -> LeaderElection:
         client = connect(ClientConfig(ClusterConfig(url), UserConfig()), clock, qps=0)
         return LeaseElector(client, identity, clock, Chance(1), QUICK), client
 
-    election = LeaderElection(make)
-    election.start()
-    return election
+    return LeaderElection(make)
 
 
 async def test_on_a_thread_a_busy_scheduler_does_not_lose_the_lease():
@@ -349,9 +347,11 @@ async def test_on_a_thread_a_busy_scheduler_does_not_lose_the_lease():
         first = elect(url, "first")
         with pytest.raises(NotLeadingError):
             first.check()
+        first.start()
         async with asyncio.timeout(10):
             await first.acquired.wait()
         second = elect(url, "second")
+        second.start()
         until_s = time.monotonic() + 2.5
         while time.monotonic() < until_s:  # pure Python on the main thread, for longer than the renew deadline
             sum(range(1000))
@@ -370,6 +370,7 @@ async def test_on_a_thread_a_busy_scheduler_does_not_lose_the_lease():
 async def test_on_a_thread_a_server_that_dies_costs_the_lease():
     with ServerThread() as url:
         election = elect(url, "only")
+        election.start()
         async with asyncio.timeout(10):
             await election.acquired.wait()
     async with asyncio.timeout(10):
