@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
+import weakref
 
 import pytest
 
 from kubesched.api.errors import ApiError
 from kubesched.cli.main import main
+from kubesched.framework import Plugin, Status
+from kubesched.scheduler.queue.last_attempt import GROUPS_MAX
 from tests.build import make_node, make_pod
 from tests.scheduler.test_queue import rejecting, started
 
@@ -48,13 +52,18 @@ async def test_pods_in_other_places():
 
     assert (told("first")["position"], told("second")["position"]) == (0, 1)
     assert told("first")["nextTry"] == {"when": "next"}
-    assert told("failed")["queue"] == "backoff" and told("failed")["nextTry"]["at"] == "2026-01-01T00:00:02Z"
+    assert told("failed")["queue"] == "error backoff" and told("failed")["nextTry"]["at"] == "2026-01-01T00:00:02Z"
     assert told("failed")["message"] == 'running Bind plugin "DefaultBinder": try again'
     assert told("gated")["gatedBy"] == "SchedulingGates" and told("gated")["wakes"]
-    assert told("placed") == {"queue": "placed", "pod": "default/placed", "uid": told("placed")["uid"], "node": "n1"}
+    assert told("placed") == {
+        "time": "2026-01-01T00:00:00Z",
+        "queue": "bound",
+        "pod": "default/placed",
+        "uid": told("placed")["uid"],
+        "profile": "default-scheduler",
+        "node": "n1",
+    }
     assert told("unknown") is None
-    popped = harness.queue.pop()
-    assert told(popped.pod.metadata.name)["queue"] == "in flight"
 
 
 async def test_a_pod_rejected_by_somebody_without_events_waits_for_anything():
@@ -116,11 +125,169 @@ async def test_node_is_named_while_a_pod_is_being_bound():
     harness.apply(make_node("n1").capacity(cpu=4, pods=10).obj(), make_pod("p").obj())
     await harness.settle()
     assert harness.scheduler.pod_report("default", "p") | {"uid": ""} == {
+        "time": "2026-01-01T00:00:00Z",
         "queue": "binding",
         "pod": "default/p",
         "uid": "",
+        "profile": "default-scheduler",
         "node": "n1",
         "attempts": 1,
+        "since": "2026-01-01T00:00:00Z",
         "stage": "Bind",
     }
     await harness.pass_time(6)
+
+
+OTHER_DISK = "node(s) didn't match Pod's node affinity/selector"
+LAST_ATTEMPTS = {
+    "counts by plugin and reason": (
+        [make_pod("p").cpu("8").node_selector({"disk": "ssd"})],
+        {
+            "message": f"0/3 nodes are available: 1 Insufficient cpu, 2 {OTHER_DISK}.",
+            "rejected": [
+                {
+                    "plugin": "NodeAffinity",
+                    "code": "UnschedulableAndUnresolvable",
+                    "reasons": [OTHER_DISK],
+                    "nodes": 2,
+                },
+                {
+                    "plugin": "NodeResourcesFit",
+                    "code": "UnschedulableAndUnresolvable",
+                    "reasons": ["Insufficient cpu"],
+                    "nodes": 1,
+                },
+            ],
+            "preemption": {"message": "0/3 nodes are available: 3 Preemption is not helpful for scheduling."},
+        },
+    ),
+    "a rejection of the pod itself": (
+        [make_pod("p").pvc("missing")],
+        {
+            "message": '0/3 nodes are available: persistentvolumeclaim "missing" not found.',
+            "rejected": [
+                {
+                    "plugin": "VolumeRestrictions",
+                    "code": "UnschedulableAndUnresolvable",
+                    "reasons": ['persistentvolumeclaim "missing" not found'],
+                    "nodes": 3,
+                }
+            ],
+        },
+    ),
+    "a node where preemption makes room": (
+        [make_pod("low").cpu("3").node("n1"), make_pod("p").cpu("3").node_selector({"disk": "ssd"}).priority(10)],
+        {
+            "message": f"0/3 nodes are available: 1 Insufficient cpu, 2 {OTHER_DISK}.",
+            "preemption": {"nominatedNode": "n1"},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "expected"), LAST_ATTEMPTS.values(), ids=LAST_ATTEMPTS)
+async def test_the_last_attempt_by_reason_with_what_preemption_said(pods, expected):
+    nodes = [make_node("n1").label("disk", "ssd"), make_node("n2"), make_node("n3")]
+    harness = await started(nodes=[each.capacity(cpu=4, memory="8Gi", pods=10).obj() for each in nodes])
+    harness.apply(*(pod.obj() for pod in pods))
+    await harness.settle()
+    report = harness.scheduler.pod_report("default", "p")
+    last = report["lastAttempt"]
+    assert last["at"] == "2026-01-01T00:00:00Z"
+    if said := last["preemption"].get("message"):  # each PostFilter plugin says something
+        last["preemption"]["message"] = said.rpartition("preemption: ")[2]
+    assert {name: last[name] for name in expected} == expected
+    assert report.get("nominatedNode", "") == expected.get("preemption", {}).get("nominatedNode", "")
+    assert last.get("messageWithPreemption", last["message"]) == report["message"]
+
+
+async def test_an_error_names_its_plugin():
+    harness = await busy()
+    assert harness.scheduler.pod_report("default", "failed")["lastAttempt"] == {
+        "error": 'running Bind plugin "DefaultBinder": try again',
+        "plugin": "DefaultBinder",
+        "at": "2026-01-01T00:00:00Z",
+    }
+
+
+async def test_a_pod_that_was_woken_is_not_tried_before_its_backoff_is_over():
+    harness = await busy()
+    assert harness.scheduler.pod_report("default", "parked")["nextTry"]["notBefore"] == "2026-01-01T00:00:02Z"
+    harness.apply(make_node("n2").capacity(cpu=4, memory="8Gi", pods=10).obj(), make_node("n3").capacity(cpu=16).obj())
+    harness.scheduler.inbox.apply_all()
+    told = harness.scheduler.pod_report("default", "parked")
+    assert told["queue"] == "backoff" and "wakes" not in told
+    assert told["nextTry"] == {"when": "its backoff is over", "at": "2026-01-01T00:00:02Z", "orBefore": "idle"}
+    assert told["lastAttempt"]["rejected"][0]["plugin"] == "NodeResourcesFit"
+
+
+class Holds(Plugin):
+    """Holds every pod until somebody allows it."""
+
+    name = "Holds"
+
+    def permit(self, state, pod, node_name):
+        return Status.wait(), 30.0
+
+
+async def test_a_pod_that_waits_in_permit_names_who_holds_it_and_until_when():
+    harness = await started(Holds)
+    harness.apply(make_pod("p").cpu("1").obj())
+    await harness.settle()
+    told = harness.scheduler.pod_report("default", "p")
+    assert (told["queue"], told["node"], told["stage"]) == ("waiting on permit", "n1", "Permit")
+    assert told["waitsFor"] == [{"plugin": "Holds", "until": "2026-01-01T00:00:30Z"}]
+    await harness.pass_time(31)
+    told = harness.scheduler.pod_report("default", "p")
+    assert told["lastAttempt"]["rejected"] == [
+        {
+            "plugin": "Holds",
+            "code": "Unschedulable",
+            "reasons": ["rejected due to timeout after waiting 30s at plugin Holds"],
+            "nodes": 1,
+        }
+    ]
+
+
+class Talkative(Plugin):
+    """Has something else to say about every node."""
+
+    name = "Talkative"
+
+    def filter(self, state, pod, node):
+        return Status.unschedulable(f"{node.name} is not to my taste") if pod.metadata.name != "liked" else None
+
+
+async def test_of_the_last_attempt_no_more_than_the_largest_groups_are_kept():
+    nodes = [make_node(f"n{number}").capacity(cpu=4, pods=10).obj() for number in range(50)]
+    harness = await started(Talkative, nodes=nodes)
+    harness.apply(make_pod("p").obj())
+    await harness.settle()
+    last = harness.scheduler.pod_report("default", "p")["lastAttempt"]
+    assert len(last["rejected"]) == GROUPS_MAX and last["rejectedBeyond"] == 50 - GROUPS_MAX
+
+
+ENDS = {
+    "bound": lambda harness: harness.apply(make_node("big").capacity(cpu=64, memory="8Gi", pods=10).obj()),
+    "deleted": lambda harness: harness.delete(harness.scheduler.handlers.pending[UID]),
+    "bound by another": lambda harness: harness.apply(make_pod("p").uid(UID).cpu("16").node("n1").obj()),
+    "another's": lambda harness: harness.apply(make_pod("p").uid(UID).cpu("16").scheduler("other").obj()),
+}
+UID = "7d6b2f4e-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+async def test_one_last_attempt_a_pending_pod_is_kept_and_goes_with_it(end):
+    harness = await started()
+    harness.apply(make_pod("p").uid(UID).cpu("16").obj())
+    await harness.settle()
+    first = weakref.ref(harness.queue.find(UID).last_attempt)
+    harness.apply(make_node("n2").capacity(cpu=16, memory="8Gi", pods=10).taint("not", "ours").obj())
+    await harness.pass_time(5)
+    second = weakref.ref(harness.queue.find(UID).last_attempt)
+    gc.collect()
+    assert first() is None and second() is not None
+    end(harness)
+    await harness.pass_time(30)
+    gc.collect()
+    assert second() is None

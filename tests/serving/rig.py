@@ -93,6 +93,7 @@ async def port(folder: Path, *, settings=None, with_election=False, harness=None
             checks=checks,
             authentication=client,
             authorization=client,
+            cluster=client,
         )
         served = Port(serving, api, folder, harness, clock)
         made.append(served)

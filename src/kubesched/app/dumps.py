@@ -1,8 +1,8 @@
-"""What the scheduler holds, for people: the queue and the cache as data, and the cache compared with the API server.
+"""What the scheduler holds, for people: queue, cache and pods as data, and the cache compared with the API server.
 
-SIGUSR2 writes both to the log and compares; `/debug/queue` and `/debug/cache` show them as JSON. The comparison lists
-nodes and pods afresh. The scheduler goes on meanwhile, so what differs at a first look is looked at again, and only
-what still differs is reported.
+SIGUSR2 writes queue and cache to the log and compares; `/debug/queue`, `/debug/cache` and `/debug/pods` show them as
+JSON. The comparison lists nodes and pods afresh. The scheduler goes on meanwhile, so what differs at a first look is
+looked at again, and only what still differs is reported.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kubesched.api import codec, kinds
+from kubesched.api.core import Pod
+from kubesched.api.errors import ApiError
 from kubesched.client.reflector import UNFINISHED_PODS
 from kubesched.client.rest import ApiClient
 from kubesched.clock import Clock
@@ -26,7 +28,45 @@ _PAGE: Final = 5000
 
 
 def queue_dump(scheduler: Scheduler) -> dict[str, Any]:
-    return scheduler.queue_report()
+    return {"leads": scheduler.has_started} | scheduler.queue_report()
+
+
+async def pod_dump(scheduler: Scheduler, client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:
+    """Where the pod is and why; None when there is none of that name.
+
+    The scheduler drops what is not its own to place, and what has ended: the API server is asked about those. Raises
+    ApiError and TransportError.
+    """
+    found = scheduler.pod_report(namespace, name)
+    if found is None:
+        live = await _live_pod(client, namespace, name)
+        found = scheduler.pod_report(namespace, name)  # it may have arrived meanwhile
+        if found is None and live is not None:
+            found = _others_report(scheduler, live)
+    return {"leads": scheduler.has_started} | found if found is not None else None
+
+
+def _others_report(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
+    """A pod that the scheduler keeps nothing about."""
+    report = {"pod": pod.key, "uid": pod.metadata.uid, "profile": pod.spec.scheduler_name}
+    if pod.spec.node_name:
+        report["node"] = pod.spec.node_name
+    if pod.is_terminal:
+        return {"queue": "ended"} | report | {"phase": pod.status.phase}
+    if pod.spec.scheduler_name not in scheduler.runtimes:
+        return {"queue": "foreign"} | report | {"profiles": sorted(scheduler.runtimes)}
+    return {"queue": "not seen yet"} | report
+
+
+async def _live_pod(client: ApiClient, namespace: str, name: str) -> Pod | None:
+    try:
+        body = await client.get(kinds.POD.path(namespace, name))
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
+    pod: Pod = codec.decode(kinds.POD, body)
+    return pod
 
 
 def cache_dump(scheduler: Scheduler) -> dict[str, Any]:

@@ -220,6 +220,7 @@ def _serving(live: LiveScheduler, options: RunOptions) -> SecureServing | None:
         ),
         authentication=client(flags.authentication_kubeconfig),
         authorization=client(flags.authorization_kubeconfig),
+        cluster=live.client.lane("debugging", None),
     )
 
 

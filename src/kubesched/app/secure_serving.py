@@ -42,6 +42,7 @@ from kubesched.serving import (
     answers,
     debug,
     pages,
+    pods,
     resource_metrics,
 )
 
@@ -70,7 +71,9 @@ class SecureServing:
         checks: HealthChecks,
         authentication: ApiClient,
         authorization: ApiClient,
+        cluster: ApiClient,
     ) -> None:
+        """`cluster` is asked, with the scheduler's own rights, about pods that the scheduler keeps nothing about."""
         self._flags = flags
         self._clock = clock
         self._authentication, self._authorization = authentication, authorization
@@ -110,7 +113,7 @@ class SecureServing:
         except CertificateError as error:
             raise ServingError(str(error)) from error
         self._server = SecureServer(
-            routes(flags, scheduler, metrics, clock, configuration=configuration, checks=checks),
+            routes(flags, scheduler, metrics, clock, cluster, configuration=configuration, checks=checks),
             self._authenticator,
             authorizer,
             certificates,
@@ -182,6 +185,7 @@ def routes(
     scheduler: Scheduler,
     metrics: Metrics,
     clock: Clock,
+    cluster: ApiClient,
     *,
     configuration: Callable[[], Configuration],
     checks: HealthChecks,
@@ -221,6 +225,13 @@ def routes(
     async def cache(asked: Asked) -> Answer:
         return answers.json(dumps.cache_dump(scheduler))
 
+    async def pod(namespace: str, name: str) -> Answer:
+        try:
+            report = await dumps.pod_dump(scheduler, cluster, namespace, name)
+        except KubeschedError as error:
+            return pods.not_known(namespace, name, str(error))
+        return pods.no_such_pod(namespace, name) if report is None else answers.json(report)
+
     found = Routes()
     for group in ("healthz", "livez", "readyz"):
         found.add(f"/{group}", health, and_below=True)
@@ -234,6 +245,7 @@ def routes(
         found.add(debug.ROOT, debug.Profiles().answer, and_below=True)
         found.add("/debug/queue", queue)
         found.add("/debug/cache", cache)
+        found.add(pods.ROOT, pods.Pods(pod).answer, and_below=True)
     return found
 
 

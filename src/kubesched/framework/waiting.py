@@ -29,6 +29,7 @@ class WaitingPod:
         self.node_name = node_name
         self._outcome: Status | None = None
         self._settled = asyncio.Event()
+        self._ends = {plugin: clock.now() + wait_s for plugin, wait_s in waits_s.items()}
         self._timers = {
             plugin: clock.call_later(wait_s, self._expire, plugin, wait_s) for plugin, wait_s in waits_s.items()
         }
@@ -36,6 +37,10 @@ class WaitingPod:
     def pending_plugins(self) -> list[str]:
         """The plugins that have not allowed the pod yet."""
         return list(self._timers)
+
+    def ends(self) -> dict[str, float]:
+        """The plugins that have not allowed the pod yet, and the `Clock.now()` at which each gives it up."""
+        return {plugin: self._ends[plugin] for plugin in self._timers}
 
     def allow(self, plugin: str) -> None:
         timer = self._timers.pop(plugin, None)

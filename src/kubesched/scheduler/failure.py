@@ -17,6 +17,7 @@ from kubesched.logs import took
 from kubesched.metrics import Metrics
 from kubesched.scheduler.outcome import KEEP, Failure
 from kubesched.scheduler.queue import QueuedPod, SchedulingQueue
+from kubesched.scheduler.queue.last_attempt import LastAttempt
 from kubesched.scheduler.status_writer import StatusWriter
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_info import PodInfo
@@ -45,6 +46,7 @@ class FailureHandler:
         took_s = self._clock.monotonic() - started_s
         self._metrics.schedule_attempt(failure.result, runtime.profile_name, took_s)
         queued.last_message = failure.message
+        queued.last_attempt = LastAttempt.of(failure)
         if failure.fit_error is not None:
             diagnosis = failure.fit_error.diagnosis
             queued.unschedulable_plugins = set(diagnosis.unschedulable_plugins)

@@ -18,6 +18,7 @@ from typing import Any
 
 from kubesched.api.changes import Change
 from kubesched.api.core import Pod
+from kubesched.api.meta import format_time
 from kubesched.clock import Chance, Clock
 from kubesched.framework import events
 from kubesched.framework.ports import ClusterPort
@@ -76,6 +77,7 @@ class Scheduler:
         self._stopping = False
         #: Who runs a scheduling cycle that is not over: one that waits for an extender.
         self._attempting: asyncio.Task[Any] | None = None
+        self._attempted: QueuedPod | None = None
         #: True once the first cycle could run.
         self.has_started = False
         self.status_writer = StatusWriter(port, self._spawn)
@@ -174,9 +176,9 @@ class Scheduler:
             self.queue.done(queued.uid)
             return
         started_s = self.clock.monotonic()
-        self._attempting = asyncio.current_task()
+        self._attempting, self._attempted = asyncio.current_task(), queued
         outcome = await self._cycle.run(queued.pod_info, runtime)
-        self._attempting = None
+        self._attempting = self._attempted = None
         if isinstance(outcome, Failure):
             self._failures.handle(queued, runtime, outcome, started_s)
             return
@@ -348,18 +350,24 @@ class Scheduler:
 
     def pod_report(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Where a pod is and what it waits for; None for one that is unknown or another scheduler's to place."""
-        uid = self.handlers.uid_of(namespace, name)
-        queued = self.queue.find(uid)
-        if queued is not None:
-            return report.pod_report(self.queue, queued, self.clock.now())
-        pod = f"{namespace}/{name}"
-        binding = self._bindings.get(uid)
-        if binding is not None:
-            known = {"attempts": binding.queued.attempts, "stage": binding.stage.value}
-            return {"queue": "binding", "pod": pod, "uid": uid, "node": binding.node_name} | known
-        if node_name := self.state.node_of(uid):
-            return {"queue": "placed", "pod": pod, "uid": uid, "node": node_name}
-        return {"queue": "in flight", "pod": pod, "uid": uid} if uid in self.queue.in_flight else None
+        uid, now = self.handlers.uid_of(namespace, name), self.clock.now()
+        found = self._where(uid, now)
+        if found is None:
+            return None
+        nominated = self.state.nominator.node_of(uid)
+        return {"time": format_time(now)} | found | ({"nominatedNode": nominated} if nominated else {})
+
+    def _where(self, uid: str, now: float) -> dict[str, Any] | None:
+        if (queued := self.queue.find(uid)) is not None:
+            return report.pod_report(self.queue, queued, now)
+        if (binding := self._bindings.get(uid)) is not None:
+            took_s = self.clock.monotonic() - binding.decision.started_s
+            return report.binding_report(binding, now - took_s)
+        if (placement := self.state.placements.get(uid)) is not None:
+            return report.placed_report(placement.pod.pod, placement.node_name)
+        if self._attempted is not None and self._attempted.uid == uid:
+            return report.in_flight_report(self._attempted)
+        return None
 
     @property
     def binding_count(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubesched.api.core import Pod
+from kubesched.scheduler.queue.last_attempt import LastAttempt
 from kubesched.state.pod_info import PodInfo
 
 
@@ -18,6 +19,7 @@ class QueuedPod:
         "flushed_at",
         "gated_by",
         "key",
+        "last_attempt",
         "last_message",
         "pending_plugins",
         "pod_info",
@@ -51,8 +53,10 @@ class QueuedPod:
         self.flushed_at = now
         #: The plugins under which the pod counts in the metric of unschedulable pods.
         self.blamed: frozenset[str] = frozenset()
-        #: Why the last attempt failed, for people.
+        #: Why the last attempt failed, or what holds the pod back, for people.
         self.last_message = ""
+        #: The last attempt in more detail; None before the first has failed.
+        self.last_attempt: LastAttempt | None = None
 
     @property
     def pod(self) -> Pod:

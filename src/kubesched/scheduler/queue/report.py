@@ -1,15 +1,19 @@
-"""The queue as plain data, for `/debug/queue`, `kubesched queue` and `kubesched explain` on a running scheduler.
+"""Queue and pods as plain data, for `/debug/queue` and `/debug/pods`: `kubesched queue` and `kubesched explain` on a
+running scheduler.
 
-A pod's entry says where it waits, what its last attempt came to, which events would wake it and when it is tried at the
-latest. Values are JSON's; times are RFC 3339.
+A pod's report says where it is, what its last attempt came to, which events would wake it and when it is tried at the
+latest. Values are JSON's; times are RFC 3339. What the offline explanation has, too, has the same name and shape here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from kubesched.api.core import Pod
 from kubesched.api.meta import format_time
+from kubesched.scheduler.binding_cycle import Binding, Stage
 from kubesched.scheduler.queue.hints import ANYTHING, HintTable
+from kubesched.scheduler.queue.last_attempt import LastAttempt
 from kubesched.scheduler.queue.queued_pod import QueuedPod
 from kubesched.scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -30,18 +34,86 @@ def queue_report(queue: SchedulingQueue, now: float) -> dict[str, Any]:
 
 
 def pod_report(queue: SchedulingQueue, pod: QueuedPod, now: float) -> dict[str, Any]:
-    """A waiting pod: its entry, its place, what would wake it, and when it is tried next."""
+    """A waiting pod: its entry, its place, its last attempt, what would wake it, and when it is tried next."""
     place = _place(queue, pod)
-    report = {"time": format_time(now), "queue": place} | _entry(pod)
+    report = {"queue": place} | _entry(pod)
+    if pod.last_attempt is not None:
+        report["lastAttempt"] = last_attempt(pod.last_attempt) | {"at": format_time(pod.timestamp)}
     if place == "active":
         report["position"] = next(index for index, each in enumerate(queue.active.in_order()) if each is pod)
         report["nextTry"] = {"when": "next" if report["position"] == 0 else "in its turn"}
     elif place == "backoff":
-        early = "or before, when nothing else is to do" if pod.rejected_by else ""
-        report["nextTry"] = {"when": "its backoff is over", "at": format_time(pod.backoff_until), "note": early}
+        report["nextTry"] = {"when": "its backoff is over", "at": format_time(pod.backoff_until), "orBefore": "idle"}
+    elif place == "error backoff":
+        report["nextTry"] = {"when": "its backoff is over", "at": format_time(pod.backoff_until)}
     else:
         report["wakes"] = wakes(queue.table(pod.pod.spec.scheduler_name), pod)
         report["nextTry"] = {"when": "one of these events comes", "latest": format_time(queue.flush_due(pod))}
+        if pod.backoff_until > now:
+            report["nextTry"]["notBefore"] = format_time(pod.backoff_until)
+    return report
+
+
+def in_flight_report(pod: QueuedPod) -> dict[str, Any]:
+    """A pod whose scheduling cycle is not over: it waits for an extender."""
+    report = {"queue": "in flight"} | _identity(pod) | {"attempts": pod.attempts}
+    if pod.last_attempt is not None:
+        report["lastAttempt"] = last_attempt(pod.last_attempt) | {"at": format_time(pod.timestamp)}
+    return report
+
+
+def binding_report(binding: Binding, since: float) -> dict[str, Any]:
+    """A pod that has a node and is not bound yet; `since` is when its scheduling cycle began."""
+    queued = binding.queued
+    report = _identity(queued) | {
+        "node": binding.node_name,
+        "attempts": queued.attempts,
+        "since": format_time(since),
+        "stage": binding.stage.value,
+    }
+    waiting = binding.runtime.handle.waiting_pods.get(queued.uid)
+    if binding.stage is Stage.PERMIT and waiting is not None:
+        held = [{"plugin": plugin, "until": format_time(end)} for plugin, end in sorted(waiting.ends().items())]
+        return {"queue": "waiting on permit"} | report | {"waitsFor": held}
+    return {"queue": "binding"} | report
+
+
+def placed_report(pod: Pod, node_name: str) -> dict[str, Any]:
+    """A pod that counts on a node: bound, by whomever, or its binding is about to show on the watch."""
+    report = {
+        "queue": "bound" if pod.spec.node_name else "binding",
+        "pod": pod.key,
+        "uid": pod.metadata.uid,
+        "profile": pod.spec.scheduler_name,
+        "node": node_name,
+    }
+    condition = pod.condition("PodScheduled")
+    if condition is not None and condition.status == "True" and condition.last_transition_time:
+        report["since"] = condition.last_transition_time
+    return report
+
+
+def last_attempt(last: LastAttempt) -> dict[str, Any]:
+    if last.is_error:
+        failed = {"plugin": last.plugin} if last.plugin else {}
+        return {"error": last.message, **failed}
+    report: dict[str, Any] = {"message": last.message_before_preemption}
+    if last.preemption:
+        report["messageWithPreemption"] = last.message
+    report["rejected"] = [
+        {
+            **({"plugin": group.plugin} if group.plugin else {}),
+            "code": group.code.text,
+            "reasons": sorted(group.reasons),
+            "nodes": group.node_count,
+        }
+        for group in last.rejected
+    ]
+    if last.rejected_beyond:
+        report["rejectedBeyond"] = last.rejected_beyond
+    if last.preemption or last.nominated_node:
+        helped = {"nominatedNode": last.nominated_node} if last.nominated_node else {}
+        report["preemption"] = helped | ({"message": last.preemption} if last.preemption else {})
     return report
 
 
@@ -56,10 +128,7 @@ def wakes(table: HintTable, pod: QueuedPod) -> list[dict[str, Any]]:
 
 
 def _entry(pod: QueuedPod) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "pod": pod.key,
-        "uid": pod.uid,
-        "profile": pod.pod.spec.scheduler_name,
+    entry = _identity(pod) | {
         "priority": pod.pod_info.priority,
         "attempts": pod.attempts,
         "since": format_time(pod.timestamp),
@@ -77,7 +146,13 @@ def _entry(pod: QueuedPod) -> dict[str, Any]:
     return entry
 
 
+def _identity(pod: QueuedPod) -> dict[str, Any]:
+    return {"pod": pod.key, "uid": pod.uid, "profile": pod.pod.spec.scheduler_name}
+
+
 def _place(queue: SchedulingQueue, pod: QueuedPod) -> str:
     if pod.uid in queue.parked:
         return "gated" if pod.gated_by else "unschedulable"
-    return "active" if pod.uid in queue.active else "backoff"
+    if pod.uid in queue.active:
+        return "active"
+    return "backoff" if pod.rejected_by else "error backoff"
