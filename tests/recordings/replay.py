@@ -11,7 +11,9 @@ import asyncio
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +35,11 @@ _SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accep
 _STEP_S = 0.5
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _TOKEN_VOLUME = "kube-api-access-"
+#: Where the recorded server looked for other components.
+_TARGETS = {
+    "scheduler": "https://127.0.0.1:10259/healthz",
+    "controller-manager": "https://127.0.0.1:10257/healthz",
+}
 _COMPARED_HEADERS = ("content-type", "retry-after", "warning")
 
 
@@ -58,10 +65,17 @@ class _Answer:
 async def replay(scenario: Scenario) -> list[Outcome]:
     """Replays one scenario that was recorded on a server of its own."""
     setup = setup_of(scenario)
-    run = _Replay(scenario, setup, ManualClock(start=setup.boot), Profile(track_fields=scenario.name in OWNERSHIP))
-    run.clock.advance(setup.start - setup.boot)
-    async with run.server, aiohttp.ClientSession(auto_decompress=True) as session:
-        return await run.play(session)
+    with _deserted(_TARGETS) as targets:
+        run = _Replay(
+            scenario,
+            setup,
+            ManualClock(start=setup.boot),
+            Profile(track_fields=scenario.name in OWNERSHIP),
+            components=targets,
+        )
+        run.clock.advance(setup.start - setup.boot)
+        async with run.server, aiohttp.ClientSession(auto_decompress=True) as session:
+            return await run.play(session)
 
 
 async def replay_live(scenarios: Iterable[Scenario]) -> dict[str, list[Outcome]]:
@@ -77,6 +91,18 @@ async def replay_live(scenarios: Iterable[Scenario]) -> dict[str, list[Outcome]]
             clock.advance(max(run.setup.start - clock.now(), 0.0))
             outcomes[scenario.name] = await run.play(session)
     return outcomes
+
+
+@contextmanager
+def _deserted(targets: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The targets on ports where nobody listens, as it was there; on those of the recording somebody may, here."""
+    with ExitStack() as held:
+        found = {}
+        for name, target in targets.items():
+            port = held.enter_context(socket.socket())
+            port.bind(("127.0.0.1", 0))
+            found[name] = str(URL(target).with_port(port.getsockname()[1]))
+        yield found
 
 
 def live_scenarios(scenarios: Mapping[str, Scenario]) -> list[Scenario]:
@@ -96,6 +122,7 @@ class _Replay:
         profile: Profile,
         earlier: _Replay | None = None,
         others: Others | None = None,
+        components: Mapping[str, str] = _TARGETS,
     ) -> None:
         self.scenario = scenario
         self.setup = setup
@@ -113,9 +140,12 @@ class _Replay:
                 node_simulator=False,
                 namespace_cleaner=False,
                 profile=profile,
+                components=components,
                 **self._access(),
             )
         )
+        for name, target in components.items():
+            self.known.names.setdefault(URL(_TARGETS[name]).authority, URL(target).authority)
 
     async def play(self, session: aiohttp.ClientSession) -> list[Outcome]:
         server = self.server

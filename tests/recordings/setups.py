@@ -203,7 +203,7 @@ def _version(document: Json) -> int:
 
 
 def _made_by_server(document: Json) -> bool:
-    return document["metadata"]["name"] in _BOOTSTRAPPED
+    return document["metadata"]["name"] in _BOOTSTRAPPED or document["kind"] == "ComponentStatus"
 
 
 def _key(document: Json) -> tuple[str, str, str]:

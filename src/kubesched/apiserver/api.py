@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from kubesched.apiserver import (
     admission,
     binding,
+    components,
     deleting,
     discovery,
     eviction,
@@ -75,6 +76,7 @@ class Api:
         profile: admission.Profile,
         *,
         anonymous: bool = True,
+        checks: Mapping[str, components.Check] | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -83,6 +85,8 @@ class Api:
         self.accounts: Accounts = {}
         self.anonymous = anonymous
         self.watches: set[Watch] = set()
+        #: The components of the control plane, in the order in which they are told.
+        self.components = {**(checks or {}), "etcd-0": components.store_check(store)}
         #: The certificate that clients trust, for the pods to read; "" without TLS.
         self.ca_pem = ""
 
@@ -124,8 +128,10 @@ class Api:
             return await handler(self, request)
         if request.target.plural == "bindings":
             return await binding.bind(self, request)
+        if request.target.plural == "componentstatuses":
+            return await components.answer(self, request)
         handler = _HANDLERS[request.verb]
-        if request.target.storage not in self.store.collections:
+        if not request.target.is_stored:
             return await reviews.review(self, request, account)
         return await handler(self, request)
 

@@ -162,6 +162,18 @@ def _claim_status(claim: Json, now: float) -> str:
     return "Terminating" if "deletionTimestamp" in claim["metadata"] else str(_get("status.phase")(claim, now))
 
 
+def _health(field: str) -> Cell:
+    """A cell about a component, from its condition Healthy."""
+
+    def read(component: Json, now: float) -> str:
+        condition: Json = next((c for c in component["conditions"] if c["type"] == "Healthy"), {})
+        if field != "status":
+            return str(condition.get(field, ""))
+        return "Healthy" if condition.get("status") == "True" else "Unhealthy" if condition else "Unknown"
+
+    return read
+
+
 def _claim_of(volume: Json, now: float) -> str:
     ref = volume["spec"].get("claimRef")
     return f"{ref.get('namespace', '')}/{ref.get('name', '')}" if ref else ""
@@ -326,6 +338,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         _number("Ready", "status.readyReplicas"),
         _AGE,
         *_SELECTED,
+    ),
+    ("", "componentstatuses"): (
+        _NAME,
+        Column("Status", _health("status")),
+        Column("Message", _health("message")),
+        Column("Error", _health("error")),
     ),
     ("apps", "deployments"): (
         _NAME,

@@ -45,6 +45,8 @@ def _load_one(api: Api, sent: Json) -> None:
     resource = by_kind(sent.get("apiVersion", ""), sent.get("kind", ""))
     if resource is None:
         raise bad_request(f'no kind "{sent.get("kind")}" is known in version "{sent.get("apiVersion")}"')
+    if not resource.is_stored:
+        raise bad_request(f"{resource.kind} cannot be loaded: it is asked for or sent, never stored")
     if resource.group == "events.k8s.io":  # kept as core events, which may lack what a new event must have
         sent, resource = views.kept(resource, sent), BY_PATH["", "v1", "events"]
     document = _typed(resource, sent)

@@ -62,6 +62,11 @@ class Resource:
         """Where objects are kept: (group, plural), shared by the views of one kind."""
         return (self.group if self.store_as is None else self.store_as, self.plural)
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether it has objects that are kept: the others are answered when asked (component statuses, reviews)."""
+        return "watch" in self.verbs
+
     def subresource(self, name: str) -> Subresource | None:
         return next((s for s in self.subresources if s.name == name), None)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.status import bad_request
-from kubesched.apiserver.store import Stored
 
 LabelTest = Callable[[Mapping[str, str]], bool]
-FieldTest = Callable[[Stored], bool]
+FieldTest = Callable[["Selectable"], bool]
 
 _TOKEN = re.compile(r"\s*(?:(==|!=|=|!|,|\(|\)|>|<)|([^\s=!,()<>]+))")
 _OPERATORS = ("=", "==", "!=", "in", "notin", ">", "<")
@@ -34,6 +34,20 @@ _EVENT_VIEW = {
 }
 
 
+class Selectable(Protocol):
+    """What selectors ask for: a stored version, or something that is not stored but listed like one."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The values of the resource's `field_labels`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What a request selects: a namespace ("" for all), labels and fields. `name` is set when one name is asked for."""
@@ -49,7 +63,7 @@ class Selection:
         """True when objects of the namespace can be left out."""
         return self.labels is not None or self.fields is not None
 
-    def matches(self, stored: Stored) -> bool:
+    def matches(self, stored: Selectable) -> bool:
         if self.namespace and stored.namespace != self.namespace:
             return False
         if self.labels is not None and not self.labels(stored.labels):

@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from aiohttp import hdrs, web
 
-from kubesched.apiserver import loading, saving
+from kubesched.apiserver import loading, probing, saving
 from kubesched.apiserver.admission import Profile
 from kubesched.apiserver.api import Api
 from kubesched.apiserver.authentication import ADMIN, Accounts
@@ -58,7 +58,8 @@ class Server:
 
     `node_simulator` marks bound pods Running and ends deleted ones; `namespace_cleaner` empties namespaces that are
     deleted; `controllers` names those of `controllers.CONTROLLERS` that run. `history` bounds how many changes of each
-    kind are kept for watches and pages. `chance` seeds uids and generated names.
+    kind are kept for watches and pages. `chance` seeds uids and generated names. `components` is where the health of
+    other components is looked for, by name, when somebody asks for component statuses.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Server:
         anonymous: bool = True,
         history: int = 20_000,
         profile: Profile | None = None,
+        components: Mapping[str, str] = probing.TARGETS,
     ) -> None:
         self.host = host
         self.port = port
@@ -84,7 +86,10 @@ class Server:
         self.clock = clock or RealClock()
         self._accounts = dict(accounts or {})
         self.interceptors: list[Interceptor] = []
-        self.api = Api(self.store, self.clock, chance or Chance(), profile or Profile(), anonymous=anonymous)
+        checks = {name: probing.probe(url) for name, url in components.items()}
+        self.api = Api(
+            self.store, self.clock, chance or Chance(), profile or Profile(), anonymous=anonymous, checks=checks
+        )
         self.token = token
         self.ca_pem = certificate.ca_pem if certificate else None
         self._tls = server_context(certificate) if certificate else None

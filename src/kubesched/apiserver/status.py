@@ -193,6 +193,12 @@ def method_not_allowed() -> Refusal:
     return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def method_not_supported(resource: Resource, action: str) -> Refusal:
+    """For what a kind cannot do although its path and method are there."""
+    text = f'{action} is not supported on resources of kind "{resource.qualified}"'
+    return Refusal(405, "MethodNotAllowed", text, _details(resource, ""))
+
+
 def expired(message: str, metadata: Mapping[str, Any] | None = None) -> Refusal:
     return Refusal(410, "Expired", message, metadata=metadata)
 

@@ -200,7 +200,7 @@ class Store:
         self.revision = 0
         self.collections: dict[tuple[str, str], Collection] = {}
         for resource in RESOURCES:
-            if "list" in resource.verbs:
+            if resource.is_stored:
                 self.collections.setdefault(resource.storage, Collection(resource, history_limit))
 
     def of(self, resource: Resource) -> Collection:

@@ -30,7 +30,7 @@ _type_of = msgspec.json.Decoder(_Type).decode
 
 class GarbageCollector(Controller):
     name = "garbage-collector-controller"
-    watched = tuple({r.storage: r for r in RESOURCES if "list" in r.verbs and r.storage != EVENTS.storage}.values())
+    watched = tuple({r.storage: r for r in RESOURCES if r.is_stored and r.storage != EVENTS.storage}.values())
 
     def existing(self) -> list[str]:
         return []
