@@ -21,7 +21,7 @@ import aiohttp
 import yaml
 from yarl import URL
 
-from kubesched.apiserver import DEFAULT_PROFILE, Account, Profile, Rule, Server
+from kubesched.apiserver import DEFAULT_PROFILE, Account, Profile, Server
 from kubesched.apiserver.watch import Watch
 from kubesched.clock import Chance, ManualClock
 from tests.recordings.compare import Comparison, Correspondence, Difference
@@ -191,8 +191,7 @@ class _Replay:
         if not self.scenario.name.startswith(("c02", "a", "d")):
             return {}
         low = Account("lowpriv", uid="low")
-        scheduler_rules = (Rule(("create",), ("pods/binding",)),)
-        scheduler = Account("system:kube-scheduler", uid="sched", rules=scheduler_rules)
+        scheduler = Account("system:kube-scheduler", uid="sched")
         admin = Account("admin", ("system:masters", "system:authenticated"), uid="admin")
         accounts = {"<token:admin>": admin, "<token:kube-scheduler>": scheduler, "<token:lowpriv>": low}
         return {"accounts": accounts, "anonymous": self.scenario.name != "c02b-no-anonymous"}

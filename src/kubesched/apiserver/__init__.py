@@ -7,10 +7,11 @@ What it does is held against recordings of a real server (tests/recordings). `Se
 """
 
 from kubesched.apiserver.admission import DEFAULT_PROFILE, Profile
-from kubesched.apiserver.authentication import ADMIN, Account, Rule
+from kubesched.apiserver.authentication import ADMIN, Account
 from kubesched.apiserver.controllers import CONTROLLERS, DEMO_PROVISIONER, chosen
 from kubesched.apiserver.kubeconfig import kubeconfig, write_kubeconfig
 from kubesched.apiserver.messages import Answer, DropConnection, Request, Stream
+from kubesched.apiserver.roles import Rule
 from kubesched.apiserver.serve import ServeOptions, serve
 from kubesched.apiserver.server import Server
 

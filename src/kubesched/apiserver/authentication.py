@@ -9,49 +9,41 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kubesched.apiserver.messages import Request
+from kubesched.apiserver.roles import Attributes, Rule, held
+from kubesched.apiserver.selection import parse_fields
 from kubesched.apiserver.status import Refusal
 
 OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY_PATHS = ("/api", "/apis", "/openapi")
-_OWN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 _PATH_VERBS = {"GET": "get", "HEAD": "head", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What is allowed: verbs on resources (`pods/binding` for a subresource) of API groups. `*` is anything."""
+class Decision(NamedTuple):
+    """`reason` names the role that allows it, "" when none has to."""
 
-    verbs: tuple[str, ...]
-    resources: tuple[str, ...]
-    groups: tuple[str, ...] = ("",)
-
-    def covers(self, verb: str, group: str, resource: str) -> bool:
-        return all(
-            "*" in allowed or asked in allowed
-            for allowed, asked in ((self.verbs, verb), (self.groups, group), (self.resources, resource))
-        )
-
-
-EVERYTHING = Rule(("*",), ("*",), ("*",))
-_OF_EVERYBODY = Rule(("create",), _OWN_REVIEWS, ("authorization.k8s.io", "authentication.k8s.io"))
+    allowed: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user. Members of `system:masters` may do anything, others what their rules say."""
+    """A user. Members of `system:masters` may do anything, others what `roles` say of them and their own rules."""
 
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
     uid: str = ""
     rules: tuple[Rule, ...] = field(default=())
 
-    def allows(self, verb: str, group: str, resource: str) -> bool:
+    def decide(self, asked: Attributes) -> Decision:
         if "system:masters" in self.groups:
-            return True
-        rules = (*self.rules, _OF_EVERYBODY) if "system:authenticated" in self.groups else self.rules
-        return any(rule.covers(verb, group, resource) for rule in rules)
+            return Decision(True)
+        for role, subject in held(self.name, self.groups, asked.namespace):
+            if any(rule.covers(asked) for rule in role.rules):
+                return Decision(True, role.reason(subject))
+        return Decision(any(rule.covers(asked) for rule in self.rules))
 
     def allows_path(self, path: str) -> bool:
         if "system:masters" in self.groups or path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/")):
@@ -93,8 +85,21 @@ def authorize(request: Request, account: Account) -> None:
     """For a routed request. Raises the 403."""
     resource = request.target
     full = f"{resource.plural}/{request.subresource}" if request.subresource else resource.plural
-    if not account.allows(request.verb, resource.group, full):
-        raise _forbidden(request, account, request.verb, full)
+    name = request.name or _selected_name(request)
+    if not account.decide(Attributes(request.verb, resource.group, full, request.namespace, name)).allowed:
+        raise _forbidden(request, account, request.verb, full, name)
+
+
+def _selected_name(request: Request) -> str:
+    """The one name that a list or watch asks for: rules about names count for it too."""
+    selector = request.query.get("fieldSelector", "")
+    if "metadata.name" not in selector or request.verb not in ("list", "watch", "deletecollection"):
+        return ""
+    try:
+        terms = parse_fields(selector)
+    except Refusal:
+        return ""  # refused when it is read, if the account gets that far
+    return next((value for name, negated, value in terms if name == "metadata.name" and not negated), "")
 
 
 def _impersonated(request: Request, account: Account, accounts: Accounts) -> Account:
@@ -111,8 +116,8 @@ def _unauthorized() -> Refusal:
     return Refusal(401, "Unauthorized", "Unauthorized")
 
 
-def _forbidden(request: Request, account: Account, verb: str, full: str) -> Refusal:
-    resource, name = request.target, request.name
+def _forbidden(request: Request, account: Account, verb: str, full: str, name: str) -> Refusal:
+    resource = request.target
     details = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
@@ -129,4 +134,5 @@ def _forbidden(request: Request, account: Account, verb: str, full: str) -> Refu
 def refuse_impersonation(request: Request, account: Account) -> None:
     """An account that may not speak for others, and tries."""
     if request.impersonates:
-        raise _forbidden(request, account, f"impersonate-on:user-info:{request.verb}", request.target.plural)
+        verb = f"impersonate-on:user-info:{request.verb}"
+        raise _forbidden(request, account, verb, request.target.plural, request.name)

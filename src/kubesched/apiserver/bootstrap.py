@@ -1,10 +1,13 @@
-"""What exists in a cluster from its first second: the system namespaces and priority classes, and the API's service."""
+"""What exists in a cluster from its first second: the system namespaces and priority classes, the API's service, and
+what the API tells other servers about whom they may believe.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kubesched.apiserver.resources import by_kind
+from kubesched.apiserver.roles import AUTHENTICATION
 from kubesched.apiserver.store import Json
 from kubesched.apiserver.writing import create_object
 
@@ -48,6 +51,9 @@ def bootstrap(api: Api) -> None:
             },
         },
     )
+    # Without keys: there is no authority for client certificates here, and no proxy in front.
+    metadata = {"name": AUTHENTICATION, "namespace": "kube-system"}
+    _create(api, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
     api.store.compact()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kubesched.apiserver import bodies, metadata
 from kubesched.apiserver.authentication import ADMIN, Account
 from kubesched.apiserver.messages import Reply, Request, answer_json
+from kubesched.apiserver.roles import Attributes, Rule, held
 from kubesched.apiserver.status import Cause, bad_request, invalid
 from kubesched.apiserver.store import Json
 
@@ -36,7 +37,8 @@ async def review(api: Api, request: Request, account: Account) -> Reply:
     if resource.plural == "selfsubjectreviews":
         document["metadata"]["creationTimestamp"] = api.now()
     if resource.plural == "selfsubjectrulesreviews":
-        document["metadata"], document["status"] = {}, _rules(account)
+        namespace = (document.get("spec") or {}).get("namespace", "")
+        document["metadata"], document["status"] = {}, _rules(account, namespace)
         return answer_json({**document, "spec": {}}, 201)
     document["status"] = _ANSWERS[resource.plural](api, document.get("spec") or {}, account)
     return answer_json(document, 201)
@@ -88,24 +90,27 @@ def _decided(account: Account, spec: Json) -> Json:
     resource = asked.get("resource", "")
     if asked.get("subresource"):
         resource += f"/{asked['subresource']}"
-    return {"allowed": account.allows(asked.get("verb", ""), asked.get("group", ""), resource)}
+    decision = account.decide(
+        Attributes(
+            asked.get("verb", ""), asked.get("group", ""), resource, asked.get("namespace", ""), asked.get("name", "")
+        )
+    )
+    return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
 
 
-def _rules(account: Account) -> Json:
+def _rules(account: Account, namespace: str) -> Json:
     if "system:masters" in account.groups:
         resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
         return {"resourceRules": resources, "nonResourceRules": [_urls(["*"], ["*"])], "incomplete": False}
-    reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
-    rows: list[Json] = [
-        {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": reviews},
-        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
-    ]
-    rows += [
-        {"verbs": list(rule.verbs), "apiGroups": list(rule.groups), "resources": list(rule.resources)}
-        for rule in account.rules
-    ]
+    rules = [rule for role, _ in held(account.name, account.groups, namespace) for rule in role.rules]
     urls = [_urls(["get"], _OPEN_URLS), _urls(["get"], _KEY_URLS), _urls(["get"], _DISCOVERY_URLS)]
+    rows = [_row(rule) for rule in (*rules, *account.rules)]
     return {"resourceRules": rows, "nonResourceRules": urls, "incomplete": False}
+
+
+def _row(rule: Rule) -> Json:
+    row = {"verbs": list(rule.verbs), "apiGroups": list(rule.groups), "resources": list(rule.resources)}
+    return {**row, "resourceNames": list(rule.names)} if rule.names else row
 
 
 def _urls(verbs: list[str], urls: list[str]) -> Json:
