@@ -14,6 +14,8 @@ LIGHT = {
     "help": "from kubesched.cli.main import main; main(['--help'])",
     "run --help": "from kubesched.cli.main import main; main(['run', '--help'])",
     "apiserver --help": "from kubesched.cli.main import main; main(['apiserver', '--help'])",
+    "explain --help": "from kubesched.cli.main import main; main(['explain', '--help'])",
+    "queue --help": "from kubesched.cli.main import main; main(['queue', '--help'])",
     "version": "from kubesched.cli.main import main; main(['--version'])",
 }
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kubesched.cli import asking
+from kubesched.cli.explain import show_data
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -16,30 +19,42 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "queue",
         help="show the queues of a scheduler",
-        description="Show a dump of a scheduler's queues, as /debug/queue gives it, in order of turn: "
-        "kubectl get --raw ... /debug/queue | kubesched queue",
+        description="Show the queues of a running scheduler (--server, --kubeconfig), or a dump of them as "
+        "/debug/queue gives it, in order of turn.",
     )
-    parser.add_argument("-f", "--filename", default="-", metavar="FILE", help="the dump; - (the default) is stdin")
+    parser.add_argument(
+        "-f", "--filename", metavar="FILE", help="a dump; - is stdin, and the default without a scheduler"
+    )
     parser.add_argument("--pod", metavar="[NAMESPACE/]NAME", help="only this pod")
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    parser.add_argument("-v", "--verbosity", type=int, default=0, metavar="N", help="log level, as klog counts them")
+    asking.add_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    dump = _read(args.filename)
+    dump, namespace = _dump(args)
     if args.pod:
-        dump = _only(dump, args.pod if "/" in args.pod else f"default/{args.pod}")
-    if args.output == "json":
-        import json
-
-        print(json.dumps(dump, indent=2))
-    elif args.output == "yaml":
-        import yaml
-
-        print(yaml.safe_dump(dump, sort_keys=False), end="")
-    else:
+        dump = _only(dump, args.pod if "/" in args.pod else f"{namespace}/{args.pod}")
+    if args.output == "table":
         show(dump)
+    else:
+        show_data(dump, args.output)
     return 0
+
+
+def _dump(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """With the namespace of pods that are named without one."""
+    from kubesched import logs
+    from kubesched.api.errors import KubeschedError
+
+    if not asking.is_meant(args):
+        return _read(args.filename or "-"), "default"
+    if args.filename:
+        raise KubeschedError("a dump (-f) or a running scheduler (--server, --kubeconfig): one of them")
+    logs.setup("text", args.verbosity)
+    connection = asking.connection(args)
+    return asking.ask(connection, "/debug/queue"), connection.namespace
 
 
 def show(dump: Mapping[str, Any]) -> None:
@@ -51,6 +66,10 @@ def show(dump: Mapping[str, Any]) -> None:
         console.print(_table(waiting))
     counts = ", ".join(f"{len(dump.get(queue, ()))} {name}" for queue, name in _COUNTED.items())
     console.print(f"{counts}, {dump.get('binding', 0)} being bound.", highlight=False)
+    if not dump.get("leads", True):
+        console.print(
+            "This is a standby, which tries no pods: ask the scheduler that holds the lease.", highlight=False
+        )
 
 
 def _table(waiting: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
@@ -84,7 +103,7 @@ def _waits_for(queue: str, pod: Mapping[str, Any]) -> str:
 
 def _only(dump: Mapping[str, Any], pod: str) -> dict[str, Any]:
     queues = {queue: [each for each in dump.get(queue, ()) if each["pod"] == pod] for queue in _QUEUES}
-    return {"time": dump.get("time", ""), **queues}
+    return {name: dump[name] for name in ("time", "leads") if name in dump} | queues
 
 
 def _read(filename: str) -> dict[str, Any]:
