@@ -9,15 +9,15 @@ from kubesched import config
 from kubesched.api import codec, kinds
 from kubesched.api.changes import Delete, Replace, Upsert
 from kubesched.apiserver import Answer, Server
-from kubesched.app.live import LiveOptions, LiveScheduler
+from kubesched.app.live import LiveOptions
 from kubesched.app.plugin_loading import merged
-from kubesched.app.run import connection_to
 from kubesched.clock import Chance
 from kubesched.framework import Plugin, Status
 from kubesched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.plugins.registry import IN_TREE
 from kubesched.scheduler.profiles import plugin_info
 from tests.build import make_node, make_pod
+from tests.end_to_end.cluster import scheduling
 from tests.harness import Harness
 from tests.scheduler.test_queue import incoming
 
@@ -128,12 +128,10 @@ class Extended:
         return Answer(200, json.dumps(document).encode())
 
 
-async def _live(server):
+def _options():
     registry = merged(IN_TREE, {"Quota": Quota})
     configuration = config.load(None, plugins=[plugin_info(Quota)], enable={"Quota": Quota})
-    return LiveScheduler(
-        connection_to(server), LiveOptions(configuration, registry, seed=1, leader_elect=False, search_every_s=0.05)
-    )
+    return LiveOptions(configuration, registry, seed=1, leader_elect=False, search_every_s=0.05)
 
 
 async def test_a_custom_resource_is_found_and_watched():
@@ -142,13 +140,8 @@ async def test_a_custom_resource_is_found_and_watched():
     async with Server(chance=Chance(1)) as server:
         server.interceptors.append(extended.intercept)
         server.load([make_node("n1").capacity(cpu=4, pods=10).dict(), make_pod("p").dict()])
-        live = await _live(server)
-        await live.start()
-        running = asyncio.create_task(live.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60), scheduling(server, _options()):
             await extended.bound.wait()
-        await live.stop()
-        await running
 
 
 async def test_one_that_is_not_served_yet_holds_up_nobody_and_is_found_later(caplog):
@@ -156,13 +149,8 @@ async def test_one_that_is_not_served_yet_holds_up_nobody_and_is_found_later(cap
     async with Server(chance=Chance(1)) as server:
         server.interceptors.append(extended.intercept)
         server.load([make_node("n1").capacity(cpu=4, pods=10).dict(), make_pod("p").dict()])
-        live = await _live(server)
-        async with asyncio.timeout(20):
-            await live.start()
-            running = asyncio.create_task(live.run())
+        async with asyncio.timeout(60), scheduling(server, _options()):
             await extended.rejected.wait()
             assert "is not served, will look again resource=quotas.v1alpha1.team.example.com" in caplog.text
             extended.is_served = True
             await extended.bound.wait()
-        await live.stop()
-        await running

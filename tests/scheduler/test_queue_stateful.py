@@ -429,7 +429,7 @@ QUICK = settings(
 )
 
 
-TestInterleavings = Interleavings.TestCase
+TestInterleavings = pytest.mark.timeout(600)(Interleavings.TestCase)
 TestInterleavings.settings = QUICK
 
 

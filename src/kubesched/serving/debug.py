@@ -80,15 +80,17 @@ class Profiles:
 
 
 def sample(seconds: float) -> str:
-    """Looks at the stacks of all other threads, again and again; to be called on a thread of its own."""
+    """Looks at the stacks of all other threads, once at least; to be called on a thread of its own."""
     counts: collections.Counter[str] = collections.Counter()
     me = threading.get_ident()
     end_s = time.monotonic() + seconds
-    while time.monotonic() < end_s:
+    while True:
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         for ident, frame in sys._current_frames().items():
             if ident != me:
                 counts[f"{names.get(ident, ident)};{_folded(frame)}"] += 1
+        if time.monotonic() >= end_s:
+            break
         time.sleep(1 / _SAMPLES_PER_S)
     return "".join(f"{stack} {count}\n" for stack, count in counts.most_common())
 
