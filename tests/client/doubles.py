@@ -104,6 +104,6 @@ def reply(code: int = 200, body: Any = None, headers: Mapping[str, str] | None =
 
 async def until(condition: Callable[[], bool]) -> None:
     """Lets the loop turn, network included, until the condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0)

@@ -25,6 +25,7 @@ from kubesched.client.rest import STRATEGIC_MERGE_PATCH, ApiClient, connect
 from kubesched.clock import Chance, RealClock
 from kubesched.framework.ports import EventRecord
 from tests.client.doubles import QuickClock, until
+from tests.ports import free_port
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -122,7 +123,7 @@ async def test_everything_a_scheduler_watches_is_mirrored():
         await b.create("a")
         mirrors = [(kind, *b.mirror(kind)) for kind in kinds.KINDS if kind is not kinds.BINDING]
         for kind, reflector, mirror in mirrors:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await reflector.wait_synced()
             assert mirror.versions == await b.versions(kind), kind.plural
         namespaces = next(mirror for kind, _, mirror in mirrors if kind is kinds.NAMESPACE)
@@ -223,7 +224,7 @@ def test_the_same_on_uvloop():
 
 
 async def test_a_restarted_server_is_found_again():
-    async with bench() as b:
+    async with bench(port=free_port()) as b:
         reflector, mirror = b.mirror()
         await reflector.wait_synced()
         await b.create("a")
@@ -421,9 +422,9 @@ class TestPort:
             self.events.start()
             event = EventRecord(pod, "Warning", "FailedScheduling", "Scheduling", "x" * 2000, "default-scheduler")
             port.record_event(event)
-            assert await self.events.flush(10)
+            assert await self.events.flush(60)
             port.record_event(event)
-            await self.events.stop(10)
+            await self.events.stop(60)
             assert self.events.failed == 0
             document = json.loads(await b.client.get("/apis/events.k8s.io/v1/namespaces/default/events"))
             (item,) = document["items"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kubesched.client.http1 import DisconnectedError, Pool, ProtocolError, ResponseParser, request_head
 from tests.client.doubles import until
 from tests.client.wire import WireServer, answering, cutting, park
+from tests.ports import refusing_port
 
 SIZED = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2;ext=1\r\nlo\r\n0\r\nTrailer: x\r\n\r\n"
@@ -174,7 +175,7 @@ class TestPool:
             await asyncio.sleep(0)
             second = asyncio.create_task(get(pool))
             third = asyncio.create_task(get(pool))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 assert (await third).body == b"ok"
             await leading
             assert second.cancelled()
@@ -289,8 +290,8 @@ class TestPool:
             pool.close()
 
     async def test_refused(self):
-        async with WireServer() as server:
-            pool = pool_of(server)
-        with pytest.raises(ConnectionRefusedError):
-            await get(pool)
-        pool.close()
+        with refusing_port() as port:
+            pool = Pool("127.0.0.1", port, limit=2, idle_s=60.0)
+            with pytest.raises(ConnectionRefusedError):
+                await get(pool)
+            pool.close()

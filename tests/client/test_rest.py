@@ -15,6 +15,7 @@ from kubesched.client.rest import ApiClient, error_of
 from kubesched.client.transport import ConnectError, HttpTransport, Request
 from tests.client.doubles import MemoryTransport, QuickClock, reply
 from tests.client.wire import WireServer, answering, cutting, park, status
+from tests.ports import refusing_port
 
 
 def make(*answers, credentials=None, **options):
@@ -178,11 +179,10 @@ class TestOverSockets:
             assert set(server.seen[0].headers) == {"host", "accept"}
 
     async def test_no_server(self):
-        async with WireServer() as server:
-            pass
-        transport = HttpTransport(ClusterConfig(server.url))
-        with pytest.raises(ConnectError, match=r"POST /x: .*onnect") as caught:
-            await transport.send(Request("POST", "/x", {}, b"{}"))
+        with refusing_port() as port:
+            transport = HttpTransport(ClusterConfig(f"http://127.0.0.1:{port}"))
+            with pytest.raises(ConnectError, match=r"POST /x: .*onnect") as caught:
+                await transport.send(Request("POST", "/x", {}, b"{}"))
         assert caught.value.__cause__ is not None
         await transport.close()
 

@@ -85,7 +85,7 @@ class WireServer:
 
     async def next_request(self) -> Seen:
         """The next request that has not been asked for by this method yet."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self._arrivals.get()
 
     async def __aenter__(self) -> WireServer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,7 +23,8 @@ from kubesched.plugins.registry import IN_TREE
 from kubesched.scheduler.profiles import plugin_info
 from kubesched.state import consistency
 
-TIMEOUT_S = 30.0
+#: Only guards against a test that would hang.
+PATIENCE_S = 60.0
 FAST = {"clientConnection": {"qps": 5000, "burst": 5000}, "leaderElection": {"leaderElect": False}}
 
 
@@ -52,9 +53,7 @@ class LiveCluster:
         return {}
 
     async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(TIMEOUT_S):
-            while not true():
-                await self.live.clock.sleep(0.005)
+        await until(self.live, true)
 
     async def bound(self, *names: str) -> list[str]:
         """The nodes of these pods, once all are bound and the scheduler has seen it."""
@@ -87,6 +86,24 @@ class LiveCluster:
         headers = {"content-type": "application/json"}
         reply: Any = await self.server.handle(Request("POST", path, headers=headers, body=json.dumps(body).encode()))
         assert reply.status == 201, reply.body
+
+
+async def until(live: LiveScheduler, true: Callable[[], bool]) -> None:
+    """Until the condition holds. What it is about (state, queue, bindings) tells nobody when it changes."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await live.clock.sleep(0.005)
+
+
+async def placed(live: LiveScheduler, count: int, names: Collection[str] = ()) -> None:
+    """Until so many pods (of these names, if any) are bound, the scheduler has seen it, and nothing is under way."""
+
+    def true() -> bool:
+        confirmed = [placement for placement in live.state.placements.values() if not placement.assumed]
+        there = {placement.pod.pod.metadata.name for placement in confirmed}
+        return len(confirmed) == count and there >= set(names) and not live.scheduler.binding_count
+
+    await until(live, true)
 
 
 @asynccontextmanager

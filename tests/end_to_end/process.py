@@ -27,45 +27,51 @@ class SchedulerProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.lines: list[str] = []
+        self._more = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
 
     async def wait_for(self, text: str) -> str:
         """The first line of the log that contains `text`."""
         seen = 0
         while True:
+            self._more.clear()
             for line in self.lines[seen:]:
                 if text in line:
                     return line
             seen = len(self.lines)
             assert not self._reader.done(), "the scheduler ended:\n" + "\n".join(self.lines[-30:])
-            await asyncio.wait([self._reader, asyncio.create_task(self._more.wait())], return_when="FIRST_COMPLETED")
-            self._more.clear()
+            await self._more.wait()
+
+    async def ended(self) -> int:
+        """The exit code, once all it has said is in `lines`."""
+        code = await self._process.wait()
+        await self._reader
+        return code
 
     async def kill(self) -> None:
         self._process.kill()
-        await self._process.wait()
-        await self._reader
+        await self.ended()
 
     def send_signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
     async def terminate(self) -> int:
         self._process.send_signal(signal.SIGTERM)
-        code = await self._process.wait()
-        await self._reader
-        return code
+        return await self.ended()
 
     @property
     def is_running(self) -> bool:
         return self._process.returncode is None
 
     async def _read(self) -> None:
-        self._more = asyncio.Event()
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self.lines.append(line.decode().rstrip())
-            self._more.set()
-        self._more.set()
+        try:
+            async for line in self._process.stdout:
+                self.lines.append(line.decode().rstrip())
+                self._more.set()
+        finally:
+            # Once this task counts as done, so that who waits sees it.
+            asyncio.get_running_loop().call_soon(self._more.set)
 
 
 @asynccontextmanager
@@ -77,9 +83,7 @@ async def running_scheduler(
     write_kubeconfig(server, kubeconfig)
     connection = {**config.get("clientConnection", {}), "kubeconfig": str(kubeconfig)}
     config_file.write_text(yaml.safe_dump({**config, "clientConnection": connection}))
-    started = await _start(["--config", str(config_file), "--secure-port=0", *arguments])
-    scheduler = SchedulerProcess(started)
-    await asyncio.sleep(0)
+    scheduler = await start_scheduler(["--config", str(config_file), "--secure-port=0", *arguments])
     try:
         yield scheduler
     finally:
@@ -87,8 +91,9 @@ async def running_scheduler(
             await scheduler.kill()
 
 
-async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
+async def start_scheduler(arguments: Sequence[str]) -> SchedulerProcess:
+    started = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kubesched", "run", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
+    return SchedulerProcess(started)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.build import make_node, make_pod
-from tests.end_to_end.cluster import running
+from tests.end_to_end.cluster import PATIENCE_S, running
 from tests.extender_server import ExtenderServer
 
 GPU = "example.com/gpu"
@@ -320,11 +320,12 @@ async def test_a_stop_does_not_wait_for_an_extender():
             return await server.never()
 
         server.answers["filter"] = never
-        async with running(settings(server, filterVerb="filter"), *NODES, POD) as cluster:
+        patient = settings(server, filterVerb="filter", httpTimeout="1h")
+        async with running(patient, *NODES, POD) as cluster:
             await asked.wait()
             cluster.load(make_node("n4").capacity(cpu=4, pods=10))
             await cluster.until(lambda: len(cluster.live.scheduler.inbox) >= 1)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(PATIENCE_S):
                 await cluster.live.stop()
             assert cluster.live.state.nodes.row_count == 4  # what had come in is there, but the attempt is over
             assert cluster.live.scheduler.binding_count == 0

@@ -12,11 +12,13 @@ from kubesched import config
 from kubesched.apiserver import Answer, DropConnection, Server
 from kubesched.apiserver.resources import core
 from kubesched.app.live import LiveOptions
+from kubesched.clock import RealClock
 from kubesched.plugins.registry import IN_TREE
 from kubesched.state import consistency
 from tests.build import make_node, make_pod
-from tests.end_to_end.cluster import scheduling
+from tests.end_to_end.cluster import PATIENCE_S, placed, scheduling
 from tests.end_to_end.process import FAST
+from tests.ports import free_port
 
 PODS = 60
 
@@ -162,9 +164,9 @@ CASES = {
 }
 
 
-def live(server):
+def live(server, clock=None):
     settings = config.load({**FAST, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1})
-    return scheduling(server, LiveOptions(settings, IN_TREE, seed=1))
+    return scheduling(server, LiveOptions(settings, IN_TREE, seed=1), clock=clock)
 
 
 @pytest.mark.parametrize("kind", CASES.values(), ids=CASES)
@@ -177,49 +179,51 @@ async def test_every_pod_is_bound_exactly_once(kind):
         server.load([make_pod(f"early-{i}").cpu("500m").dict() for i in range(PODS // 2)])
         async with live(server) as scheduler:
             server.load([make_pod(f"late-{i}").cpu("500m").dict() for i in range(PODS // 2)])
-            await asyncio.wait_for(faults.all_bound(PODS), 60)
-            await seen(scheduler, PODS)
+            await asyncio.wait_for(faults.all_bound(PODS), PATIENCE_S)
+            await placed(scheduler, PODS)
             check(server, scheduler, faults)
 
 
 async def test_a_server_that_is_away_for_a_while_is_waited_for():
-    server = Server(node_simulator=False)
+    server = Server(port=free_port(), node_simulator=False)
     await server.start()
     server.load([make_node("n1").capacity(cpu=8, pods=20).dict(), make_pod("before").dict()])
     async with live(server) as scheduler:
-        await seen(scheduler, 1)
+        await placed(scheduler, 1)
         await server.stop()
         server.load([make_pod("meanwhile").dict()])
         assert scheduler.state.nodes.row_count == 1
         await server.start()
-        await seen(scheduler, 2, names={"before", "meanwhile"})
+        await placed(scheduler, 2, names={"before", "meanwhile"})
         assert consistency.check(scheduler.state) == []
     await server.stop()
 
 
 async def test_a_start_without_a_server_waits_for_it():
-    server = Server(node_simulator=False)
-    await server.start()
-    await server.stop()
+    server = Server(port=free_port(), node_simulator=False)
     server.load([make_node("n1").capacity(cpu=8, pods=20).dict(), make_pod("p").dict()])
-    asyncio.get_running_loop().call_later(0.5, lambda: asyncio.ensure_future(server.start()))
-    async with live(server) as scheduler:
-        await seen(scheduler, 1)
+    clock = Pauses()
+
+    async def start_when_it_was_missed():
+        await clock.paused.wait()
+        await server.start()
+
+    starting = asyncio.create_task(start_when_it_was_missed())
+    async with live(server, clock) as scheduler:
+        await placed(scheduler, 1)
+    await starting
     await server.stop()
 
 
-async def seen(scheduler, count, names=None):
-    """Until the scheduler has seen so many pods (of these names) on their nodes."""
+class Pauses(RealClock):
+    """Tells of the first pause that somebody makes."""
 
-    def done():
-        placements = scheduler.state.placements.values()
-        confirmed = [p for p in placements if not p.assumed]
-        present = {p.pod.pod.metadata.name for p in confirmed}
-        return len(confirmed) == count and (names is None or names == present) and not scheduler.scheduler.binding_count
+    def __init__(self):
+        self.paused = asyncio.Event()
 
-    async with asyncio.timeout(60):
-        while not done():
-            await scheduler.clock.sleep(0.02)
+    async def sleep(self, seconds):
+        self.paused.set()
+        await super().sleep(seconds)
 
 
 def check(server, scheduler, faults):

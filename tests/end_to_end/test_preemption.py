@@ -10,7 +10,8 @@ from typing import Any
 from kubesched.apiserver import Server
 from kubesched.apiserver.resources import core
 from tests.build import make_node, make_pdb, make_pod, make_priority_class
-from tests.end_to_end.test_faults import live, seen
+from tests.end_to_end.cluster import PATIENCE_S, placed
+from tests.end_to_end.test_faults import live
 
 CLASSES = {"low": 1, "middle": 5, "high": 100}
 
@@ -41,7 +42,7 @@ class Writes:
         return [(method, body) for method, pod, body in self.calls if pod == name]
 
     async def until(self, condition):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()
@@ -66,10 +67,10 @@ async def test_the_pod_gets_the_room_that_the_criteria_name():
             ]
         )
         async with live(server) as scheduler:
-            await seen(scheduler, 3)
+            await placed(scheduler, 3)
             server.load([make_pod("wanted").cpu(1).priority_class("high").dict()])
             await writes.until(lambda: "wanted" in writes.bound)
-            await seen(scheduler, 3, names={"guarded", "middle", "wanted"})
+            await placed(scheduler, 3, names={"guarded", "middle", "wanted"})
             await writes.until(lambda: {"Preempted", "Scheduled"} <= {event["reason"] for event in writes.events})
 
     assert writes.bound == {"wanted": "n2"}

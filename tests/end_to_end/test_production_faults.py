@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -21,16 +20,19 @@ from kubesched.apiserver import Answer, Server, Stream
 from kubesched.apiserver.resources import core
 from kubesched.apiserver.watch import Watch
 from kubesched.app import dumps
-from kubesched.app.live import LiveOptions, LiveScheduler
+from kubesched.app.live import LiveOptions
 from kubesched.app.run import connection_to
 from kubesched.client.reflector import ReflectorSettings
+from kubesched.client.rest import connect
 from kubesched.plugins.registry import IN_TREE
 from tests.build import make_node, make_pod
+from tests.end_to_end.cluster import scheduling, until
 from tests.end_to_end.process import FAST
 from tests.end_to_end.proxy import Cut, Fault, Hang, Proxy
 
 NODES, PODS = 6, 36
-IMPATIENT = ReflectorSettings(silence_s=0.6, initial_silence_s=0.6)
+#: For faults that nothing but time brings to light. Elsewhere a slow machine must not look like a fault.
+IMPATIENT = {"call_timeout_s": 0.8, "watching": ReflectorSettings(silence_s=0.6, initial_silence_s=0.6)}
 SETTINGS = {**FAST, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 
 
@@ -77,6 +79,7 @@ class AnswerNeverComes(Fault):
     """Every sixth bind is carried out, and its answer never comes, nor an end of the connection."""
 
     says = "took effect though its answer was lost"
+    needs = IMPATIENT
 
     def __init__(self):
         super().__init__()
@@ -127,7 +130,8 @@ class AnswerCut(RequestCut):
 class WatchGoesSilent(Fault):
     """The watches of pods and nodes are half open: nothing comes any more, and nobody says so. (BR-123)"""
 
-    says = "watch"
+    says = "nothing was received for 0.6 s"
+    needs = IMPATIENT
 
     def on_answer(self, target, piece, seen):
         if (is_watch(target) or is_watch(target, "nodes")) and seen > 1 and self.hits < 2:
@@ -139,7 +143,7 @@ class WatchGoesSilent(Fault):
 class ConnectionsRefused(Fault):
     """Connections are reset as soon as they are made, some of the first and some of the later ones."""
 
-    says = "connect"
+    says = "synced=false"  # how the connection ended depends on when that was
 
     def on_connect(self, number):
         if number % 5 == 0 and self.hits < 6:
@@ -184,11 +188,11 @@ def refusal(code, reason, headers=None):
 
 
 def answering(code, reason, *, of, says, headers=None):
-    """Every fourth watch, or bind, is answered so, until enough."""
+    """Every fourth watch, first or resumed, or every fourth bind is answered so, until enough."""
 
     class Answering(Unhappy):
         def on(self, kind, request):
-            is_hit = kind == of and self.counts[kind] % 4 == 1 and self.hits < 4
+            is_hit = kind == of and self.counts[kind] % 4 == 1 and self.hits < 8
             return refusal(code, reason, headers) if is_hit else None
 
     Answering.says = says
@@ -287,9 +291,7 @@ ANSWERS = {
 async def test_below_http(kind, caplog):
     fault = kind()
     async with Server(node_simulator=False) as server, Proxy(server.port, fault) as proxy:
-        connection = connection_to(server)
-        connection = replace(connection, cluster=replace(connection.cluster, server=f"http://127.0.0.1:{proxy.port}"))
-        await all_is_bound(server, connection, fault, caplog)
+        await all_is_bound(server, through(proxy, server), fault, caplog, getattr(kind, "needs", {}))
 
 
 @pytest.mark.parametrize("kind", ANSWERS.values(), ids=ANSWERS)
@@ -297,7 +299,7 @@ async def test_answers(kind, caplog):
     fault = kind()
     async with Server(node_simulator=False) as server:
         server.intercept(fault)
-        await all_is_bound(server, connection_to(server), fault, caplog)
+        await all_is_bound(server, connection_to(server), fault, caplog, meanwhile=server.cut_watches)
 
 
 async def test_slow_bodies(caplog):
@@ -312,9 +314,7 @@ async def test_slow_bodies(caplog):
 
     fault = Slow()
     async with Server(node_simulator=False) as server, Dripping(server.port, fault) as proxy:
-        connection = connection_to(server)
-        connection = replace(connection, cluster=replace(connection.cluster, server=f"http://127.0.0.1:{proxy.port}"))
-        await all_is_bound(server, connection, fault, caplog)
+        await all_is_bound(server, through(proxy, server), fault, caplog)
 
 
 class Dripping(Proxy):
@@ -341,7 +341,13 @@ class Dripping(Proxy):
 # -- what all have in common
 
 
-async def all_is_bound(server, connection, fault, caplog):
+def through(proxy, server):
+    connection = connection_to(server)
+    return replace(connection, cluster=replace(connection.cluster, server=f"http://127.0.0.1:{proxy.port}"))
+
+
+async def all_is_bound(server, connection, fault, caplog, needs=None, meanwhile=lambda: None):
+    """`needs` of the scheduler's options; `meanwhile` is done when half of the pods that come late are there."""
     caplog.set_level(logging.DEBUG, logger="kubesched")
     binds: Counter[str] = Counter()
 
@@ -355,35 +361,22 @@ async def all_is_bound(server, connection, fault, caplog):
     server.load([make_node(f"n{i}").capacity(cpu=8, memory="16Gi", pods=8).dict() for i in range(NODES)])
     server.load([make_pod(f"early-{i}").cpu("500m").dict() for i in range(PODS // 2)])
     server.load([make_pod("there").cpu("500m").node("n0").dict()])
-    async with scheduling(connection) as scheduler:
+    options = LiveOptions(config.load(SETTINGS), IN_TREE, seed=1, **(needs or {}))
+    async with scheduling(server, options, connection=connection) as scheduler:
         for i in range(PODS // 2):
             server.load([make_pod(f"late-{i}").cpu("500m").dict()])
+            if i == PODS // 4:
+                meanwhile()
             await asyncio.sleep(0)
-        async with asyncio.timeout(30):
-            while not is_at_rest(scheduler, PODS + 1):
-                await scheduler.clock.sleep(0.01)
+        await until(scheduler, lambda: is_at_rest(scheduler, PODS + 1))
         check(server, scheduler, binds)
-        direct = LiveScheduler(connection_to(server), scheduler._options)
+        direct = connect(connection_to(server), scheduler.clock)
         try:
-            assert await dumps.compare(direct.client, scheduler.scheduler, scheduler.clock) == []
+            assert await dumps.compare(direct, scheduler.scheduler, scheduler.clock) == []
         finally:
-            await direct.client.close()
+            await direct.close()
     assert fault.hits, "the fault was never hit"
     assert not fault.says or any(fault.says in line for line in messages(caplog)), messages(caplog)[-20:]
-
-
-@asynccontextmanager
-async def scheduling(connection):
-    options = LiveOptions(config.load(SETTINGS), IN_TREE, seed=1, call_timeout_s=0.8, watching=IMPATIENT)
-    scheduler = LiveScheduler(connection, options)
-    await scheduler.start()
-    running = asyncio.create_task(scheduler.run())
-    try:
-        yield scheduler
-    finally:
-        await scheduler.stop()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 def is_at_rest(scheduler, count):

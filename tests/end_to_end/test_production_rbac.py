@@ -20,7 +20,9 @@ from kubesched.framework import Plugin, Status
 from kubesched.plugins.registry import IN_TREE
 from kubesched.scheduler.profiles import plugin_info
 from tests.build import make_node, make_pod, make_pv, make_pvc, make_storage_class
+from tests.end_to_end.cluster import PATIENCE_S
 from tests.end_to_end.process import FAST
+from tests.ports import free_port
 
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "second-scheduler" / "rbac.yaml"
 MASTERS = ("system:masters", "system:authenticated")
@@ -74,7 +76,7 @@ class Recorder:
         return any((asked[0], asked[2]) == (verb, resource) for asked in self.asked)
 
     async def until(self, verb, resource):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not self.has(verb, resource):
                 self.changed.clear()
                 await self.changed.wait()
@@ -106,7 +108,7 @@ async def recorded_run(folder):
             connection,
             LiveOptions(settings, {**IN_TREE, Never.name: Never}, seed=1),
         )
-        flags = Flags(bind_address="127.0.0.1", secure_port=_free_port(), cert_dir=str(folder))
+        flags = Flags(bind_address="127.0.0.1", secure_port=free_port(), cert_dir=str(folder))
         serving = _serving(live, RunOptions(live._options, flags=flags))
         assert serving is not None
         await serving.start()
@@ -139,7 +141,7 @@ async def exercise(server, recorder, port, folder):
         node = make_node("n1").capacity(cpu=4, memory="8Gi", pods=20).label("count", str(count)).dict()
         server.load([node])
         recorder.changed.clear()
-        await asyncio.wait_for(recorder.changed.wait(), 20)
+        await asyncio.wait_for(recorder.changed.wait(), PATIENCE_S)
     await recorder.until("patch", "events")
     # Making room.
     server.load([ours("vip").cpu("3500m").priority(1000).dict()])
@@ -166,14 +168,6 @@ async def exercise(server, recorder, port, folder):
         answer = await session.get(f"https://127.0.0.1:{port}/metrics", ssl=context)
         assert answer.status == 403
     await recorder.until("update", "leases")
-
-
-def _free_port():
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 async def test_every_request_is_allowed_and_nothing_else(tmp_path):

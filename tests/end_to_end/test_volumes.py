@@ -16,7 +16,7 @@ from kubesched.apiserver import CONTROLLERS, DEMO_PROVISIONER, Request, Server
 from kubesched.app.live import LiveOptions
 from kubesched.plugins.registry import IN_TREE
 from tests.build import make_node, make_pod
-from tests.end_to_end.cluster import scheduling
+from tests.end_to_end.cluster import PATIENCE_S, scheduling
 from tests.end_to_end.process import FAST
 
 ZONES = {"n1": "za", "n2": "zb", "n3": "zc"}
@@ -67,7 +67,7 @@ class Running:
         self._changed.set()
 
     async def pod(self, name):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 found = self.get("pods", name)
                 if found["status"]["phase"] == "Running":
@@ -77,7 +77,7 @@ class Running:
 
     async def rejection(self, name):
         """The message of the pod's PodScheduled condition once it is False."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 for condition in self.get("pods", name)["status"].get("conditions", ()):
                     if condition["type"] == "PodScheduled" and condition["status"] == "False":

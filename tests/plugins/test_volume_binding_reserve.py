@@ -228,7 +228,7 @@ async def test_binding_writes_then_waits_for_the_controller(port: Port) -> None:
     assert not binding.done()
     # The moment the claim is bound, no second has to pass.
     show(rig, claim().obj(), lambda obj: completed(obj, "pv"))
-    assert await asyncio.wait_for(binding, 1) is None
+    assert await asyncio.wait_for(binding, 60) is None
     assert rig.handle.clock.monotonic() == 0
     assert Attempt(rig, attempt.pod).fits() == ["n1"]
 
@@ -243,7 +243,7 @@ async def test_a_bound_claim_counts_only_once_the_volume_is_seen_as_written(port
     await turn()
     assert not binding.done()
     show(rig, port.stored["pv"])
-    assert await asyncio.wait_for(binding, 1) is None
+    assert await asyncio.wait_for(binding, 60) is None
 
 
 async def test_provisioning_is_asked_for_and_waited_for(port: Port) -> None:
@@ -258,7 +258,7 @@ async def test_provisioning_is_asked_for_and_waited_for(port: Port) -> None:
     await turn()
     assert not binding.done(), "the new volume is not seen yet"
     show(rig, make_pv("made").storage_class("fast").node_affinity_in(HOSTNAME, ["n1"]).claimed_by("data").obj())
-    assert await asyncio.wait_for(binding, 1) is None
+    assert await asyncio.wait_for(binding, 60) is None
 
 
 async def test_nothing_happens_for_too_long(port: Port, caplog: pytest.LogCaptureFixture) -> None:
@@ -273,7 +273,7 @@ async def test_nothing_happens_for_too_long(port: Port, caplog: pytest.LogCaptur
     assert not binding.done()
     await clock.run(1)
     with pytest.raises(KubeschedError, match=r"^binding volumes: context deadline exceeded$"):
-        await asyncio.wait_for(binding, 1)
+        await asyncio.wait_for(binding, 60)
     assert "volumes were not bound in time pod=default/p node=n1 waited_s=600 claims=data" in caplog.text
     attempt.unreserve()
     assert [volume.metadata.name for volume in rig.state.volumes.free_volumes("local")] == ["pv"]
@@ -288,7 +288,7 @@ async def test_a_refused_write_ends_the_attempt(port: Port) -> None:
     attempt.reserve()
     port.refuses["pv-2"] = REFUSED
     with pytest.raises(ApiError, match="Operation cannot be fulfilled"):
-        await asyncio.wait_for(attempt.bind(), 1)
+        await asyncio.wait_for(attempt.bind(), 60)
     assert port.calls == ["volume pv-1 to a", "volume pv-2 to b"]
     attempt.unreserve()
     assert {volume.metadata.name for volume in rig.state.volumes.free_volumes("local")} == {"pv-1", "pv-2"}
@@ -373,7 +373,7 @@ async def test_what_ends_the_waiting(port: Port, change: Callable[[Rig, Port], N
     clock: Any = rig.handle.clock
     await clock.run(1)  # nodes are looked at every second, the others when they change
     with pytest.raises(KubeschedError) as failed:
-        await asyncio.wait_for(binding, 1)
+        await asyncio.wait_for(binding, 60)
     assert str(failed.value) == f"binding volumes: {text}"
 
 
@@ -402,6 +402,6 @@ async def test_after_the_provisioner_gave_up_another_node_is_tried(port: Port) -
     rig.state.remove_node("n1")
     show(rig, port.stored["data"], lambda obj: claim("data", "fast").resource_version("901").obj())
     with pytest.raises(KubeschedError, match="binding volumes"):
-        await asyncio.wait_for(binding, 1)
+        await asyncio.wait_for(binding, 60)
     attempt.unreserve()
     assert Attempt(rig, attempt.pod).fits() == ["n2"]

@@ -43,8 +43,6 @@ from kubesched.state.cluster_state import ClusterState
 
 log = logging.getLogger("kubesched.app")
 
-#: How long a stop waits for events that are still queued.
-_FLUSH_EVENTS_S = 2.0
 #: How often a start that waits for its caches says so.
 _REMIND_S = 10.0
 
@@ -63,6 +61,8 @@ class LiveOptions:
     watching: ReflectorSettings | None = None
     #: How often it is looked whether a custom resource is served by now.
     search_every_s: float = 30.0
+    #: How long a stop waits for events that are still queued.
+    flush_events_s: float = 2.0
 
 
 class LeaseLostError(KubeschedError):
@@ -178,7 +178,7 @@ class LiveScheduler:
             runtime.close()
         if self.election is not None:
             await self.election.stop()
-        await self._events.stop(_FLUSH_EVENTS_S)
+        await self._events.stop(self._options.flush_events_s)
         tasks = [watch.task for watch in self._watches.values()] + list(self._searches.values())
         for task in tasks:
             task.cancel()

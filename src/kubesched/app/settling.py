@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from kubesched.scheduler.scheduler import Scheduler
 
-#: How long nothing may happen before a cluster counts as settled.
-_QUIET_S = 1.0
+#: How many looks in a row must find nothing new before a cluster counts as settled. Looks and not seconds: on a busy
+#: machine a second may pass in which nobody had a chance to do anything.
+_QUIET_LOOKS = 10
 _LOOK_EVERY_S = 0.1
 
 
 async def settled(scheduler: Scheduler) -> None:
     """Returns once every pending pod was tried in vain, nothing is under way, and all has been quiet for a while."""
-    clock = scheduler.clock
-    quiet_since_s = clock.monotonic()
-    position = -1
-    while clock.monotonic() - quiet_since_s < _QUIET_S:
-        await clock.sleep(_LOOK_EVERY_S)
+    quiet_looks, position = 0, -1
+    while quiet_looks < _QUIET_LOOKS:
+        await scheduler.clock.sleep(_LOOK_EVERY_S)
         now = scheduler.state.nodes.journal.position
         if now != position or is_busy(scheduler):
-            position, quiet_since_s = now, clock.monotonic()
+            position, quiet_looks = now, 0
+        else:
+            quiet_looks += 1
     await scheduler.status_writer.flushed()
 
 
