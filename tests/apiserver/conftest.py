@@ -14,6 +14,8 @@ from kubesched.apiserver import Server
 from kubesched.clock import Chance
 
 Json = dict[str, Any]
+#: Only ever waited for when something hangs.
+PATIENCE_S = 60.0
 
 
 def pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Json:
@@ -80,7 +82,7 @@ class Events:
         self.response.close()
 
     async def next(self) -> Json:
-        line = await asyncio.wait_for(self.response.content.readline(), 5)
+        line = await asyncio.wait_for(self.response.content.readline(), PATIENCE_S)
         assert line, "the stream has ended"
         event: Json = json.loads(line)
         return event
@@ -90,7 +92,7 @@ class Events:
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
     async def ended(self) -> bool:
-        return await asyncio.wait_for(self.response.content.read(), 5) == b""
+        return await asyncio.wait_for(self.response.content.read(), PATIENCE_S) == b""
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from kubesched.apiserver import Server, write_kubeconfig
 from kubesched.tls import self_signed
-from tests.apiserver.conftest import node, pod
+from tests.apiserver.conftest import PATIENCE_S, node, pod
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def kubeconfig(tmp_path: Path) -> AsyncIterator[str]:
 
 async def aside(work: Callable[[str], Any], kubeconfig: str) -> Any:
     """The libraries block: they run on a thread, the server on the loop."""
-    return await asyncio.wait_for(asyncio.to_thread(work, kubeconfig), 60)
+    return await asyncio.wait_for(asyncio.to_thread(work, kubeconfig), PATIENCE_S)
 
 
 async def test_kubernetes(kubeconfig: str) -> None:

@@ -16,7 +16,7 @@ from kubesched.apiserver import Server
 from kubesched.apiserver.probing import probe
 from kubesched.apiserver.status import Refusal
 from kubesched.tls import self_signed, server_context
-from tests.apiserver.conftest import Client
+from tests.apiserver.conftest import PATIENCE_S, Client
 
 PATH = "/api/v1/componentstatuses"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -177,7 +177,7 @@ async def test_a_component_that_hangs_holds_up_nobody_else() -> None:
 
     async with component(hangs) as port, asking(port, port) as client:
         waiting = asyncio.create_task(client.ok("GET", PATH))
-        await asked.wait()
+        await asyncio.wait_for(asked.wait(), PATIENCE_S)
         assert (await client.ok("GET", "/api/v1/namespaces/default"))["metadata"]["name"] == "default"
         assert not waiting.done()
         let_go.set()

@@ -16,7 +16,7 @@ import pytest
 from kubesched.apiserver import CONTROLLERS, Server, write_kubeconfig
 from kubesched.apiserver.node_simulator import RUN_SECONDS
 from kubesched.tls import self_signed
-from tests.apiserver.conftest import node
+from tests.apiserver.conftest import PATIENCE_S, node
 from tests.apiserver.lively import Binder
 
 KUBECTL = shutil.which("kubectl")
@@ -114,10 +114,16 @@ class Kubectl:
     async def run(self, *arguments: str, stdin: str = "", fails: bool = False) -> str:
         """What the command prints (its errors when it is to fail)."""
         process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+        out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 2 * PATIENCE_S)
         self.steps += 1
         assert (process.returncode != 0) is fails, (arguments, out, err)
         return (err if fails else out).decode()
+
+
+async def said(process: asyncio.subprocess.Process) -> str:
+    """The next line of its errors, "" when it has ended."""
+    assert process.stderr is not None
+    return (await asyncio.wait_for(process.stderr.readline(), PATIENCE_S)).decode()
 
 
 @asynccontextmanager
@@ -256,10 +262,10 @@ async def test_watch_and_delete(kubectl: Kubectl) -> None:
     await kubectl.run("apply", "-f", "manifest.yaml")
     watching = await kubectl.start("get", "pods", "-w", "--output-watch-events", "--no-headers")
     assert watching.stdout is not None
-    lines = [await asyncio.wait_for(watching.stdout.readline(), 20)]
+    lines = [await asyncio.wait_for(watching.stdout.readline(), PATIENCE_S)]
     assert "deleted" in await kubectl.run("delete", "pod", "web")
-    lines.append(await asyncio.wait_for(watching.stdout.readline(), 20))
-    lines.append(await asyncio.wait_for(watching.stdout.readline(), 20))
+    lines.append(await asyncio.wait_for(watching.stdout.readline(), PATIENCE_S))
+    lines.append(await asyncio.wait_for(watching.stdout.readline(), PATIENCE_S))
     watching.terminate()
     await watching.communicate()
     assert [line.split()[0] for line in lines] == [b"ADDED", b"MODIFIED", b"DELETED"]
@@ -269,7 +275,7 @@ async def test_watch_and_delete(kubectl: Kubectl) -> None:
     assert "deleted" in await kubectl.run("delete", "pods", "-l", "app=web", "--grace-period=0", "--force")
     assert await kubectl.run("delete", "pod", "nope", "--ignore-not-found") == ""
     assert (await kubectl.run("delete", "-f", "manifest.yaml", "--ignore-not-found")).count("deleted") == 2
-    assert await kubectl.run("wait", "--for=delete", "pod/web", "--timeout=5s") == ""
+    assert await kubectl.run("wait", "--for=delete", "pod/web", "--timeout=60s") == ""
 
 
 async def test_create_of_each_kind(kubectl: Kubectl) -> None:
@@ -284,22 +290,24 @@ async def test_create_of_each_kind(kubectl: Kubectl) -> None:
 
 async def test_rollouts(live: Kubectl) -> None:
     await live.run("create", "deployment", "web", "--image=app:1", "--replicas=2")
-    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=60s")
     listed = await live.run("get", "deploy,rs,pods", "-l", "app=web")
     assert listed.count("Running") == 2 and "2/2" in listed
     assert "scaled" in await live.run("scale", "deployment/web", "--replicas=3")
-    assert "condition met" in await live.run("wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/web")
+    assert "condition met" in await live.run(
+        "wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/web", "--timeout=60s"
+    )
     await live.run("set", "image", "deployment/web", "app=app:2")
-    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=60s")
     history = await live.run("rollout", "history", "deployment/web")
     assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
     assert "rolled back" in await live.run("rollout", "undo", "deployment/web")
-    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=20s")
+    assert "successfully rolled out" in await live.run("rollout", "status", "deployment/web", "--timeout=60s")
     images = "jsonpath={.items[*].spec.containers[*].image}"
-    await live.run("wait", "--for=jsonpath={.status.terminatingReplicas}=0", "deployment/web")
+    await live.run("wait", "--for=jsonpath={.status.terminatingReplicas}=0", "deployment/web", "--timeout=60s")
     assert await live.run("get", "pods", "-l", "app=web", "-o", images) == "app:1 app:1 app:1"
     assert "restarted" in await live.run("rollout", "restart", "deployment/web")
-    assert "condition met" in await live.run("wait", "--for=condition=Available", "deployment/web")
+    assert "condition met" in await live.run("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
     assert "demo (default)" in await live.run("get", "storageclasses")
     described = await live.run("describe", "deployment", "web")
     assert "ScalingReplicaSet" in described and "3 desired" in described
@@ -310,16 +318,19 @@ async def test_rollouts(live: Kubectl) -> None:
 async def test_drain_waits_for_a_budget(live: Kubectl) -> None:
     await live.run("create", "deployment", "web", "--image=app:1", "--replicas=4")
     await live.run("create", "poddisruptionbudget", "web", "--selector=app=web", "--max-unavailable=0")
-    await live.run("rollout", "status", "deployment/web", "--timeout=20s")
-    await live.run("wait", "--for=jsonpath={.status.currentHealthy}=4", "pdb/web")
-    refused = await live.run("drain", "n1", "--timeout=1s", fails=True)
-    assert "Cannot evict pod as it would violate the pod's disruption budget" in refused
+    await live.run("rollout", "status", "deployment/web", "--timeout=60s")
+    await live.run("wait", "--for=jsonpath={.status.currentHealthy}=4", "pdb/web", "--timeout=60s")
+    draining = await live.start("drain", "n1")
+    while "Cannot evict pod as it would violate the pod's disruption budget" not in (line := await said(draining)):
+        assert line, "it has ended"
+    draining.terminate()
+    await draining.communicate()
     assert "SchedulingDisabled" in await live.run("get", "node", "n1")
     await live.run("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"maxUnavailable":4}}')
-    await live.run("wait", "--for=jsonpath={.status.disruptionsAllowed}=4", "pdb/web")
-    assert "drained" in await live.run("drain", "n1", "--timeout=20s")
+    await live.run("wait", "--for=jsonpath={.status.disruptionsAllowed}=4", "pdb/web", "--timeout=60s")
+    assert "drained" in await live.run("drain", "n1", "--timeout=60s")
     assert await live.run("get", "pods", "--field-selector=spec.nodeName=n1", "-o", "name") == ""
     assert "uncordoned" in await live.run("uncordon", "n1")
     await live.run("run", "once", "--image=app", "--restart=Never", "--annotations", f"{RUN_SECONDS}=0")
-    await live.run("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=20s")
+    await live.run("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=60s")
     assert "Completed" in await live.run("get", "pod", "once")

@@ -23,7 +23,7 @@ from kubesched.apiserver import (
 from kubesched.apiserver.resources import core
 from kubesched.clock import ManualClock
 from kubesched.tls import client_context, self_signed
-from tests.apiserver.conftest import Client, node, pod
+from tests.apiserver.conftest import PATIENCE_S, Client, node, pod
 
 
 def _phase(server: Server, name: str) -> str:
@@ -146,12 +146,12 @@ async def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> No
     started: asyncio.Future[Server] = asyncio.get_running_loop().create_future()
     options = ServeOptions(port=0, load=(manifests,), kubeconfig_out=tmp_path / "config", tls=True, token="t")
     task = asyncio.create_task(serve(options, started.set_result))
-    server = await asyncio.wait_for(started, 5)
+    server = await asyncio.wait_for(started, PATIENCE_S)
     assert len(server.store.of(core("nodes")).items) == 2
     written = yaml.safe_load((tmp_path / "config").read_text())
     assert written["clusters"][0]["cluster"]["server"] == server.url
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, PATIENCE_S)
 
 
 async def test_a_fault_in_a_handler_is_a_500_and_a_log_line(

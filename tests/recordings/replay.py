@@ -21,7 +21,8 @@ import aiohttp
 import yaml
 from yarl import URL
 
-from kubesched.apiserver import DEFAULT_PROFILE, Account, Profile, Server
+from kubesched.apiserver import DEFAULT_PROFILE, Account, Profile, Request, Server
+from kubesched.apiserver.messages import Proceed, Reply
 from kubesched.apiserver.watch import Watch
 from kubesched.clock import Chance, ManualClock
 from tests.recordings.compare import Comparison, Correspondence, Difference
@@ -29,7 +30,8 @@ from tests.recordings.others import Others
 from tests.recordings.scenario import Exchange, Scenario
 from tests.recordings.setups import LIVE_BOOT, Setup, live_setup, setup_of
 
-ANSWER_WAIT_S = 0.2
+#: Only ever waited for when something hangs.
+_PATIENCE_S = 60.0
 OWNERSHIP = frozenset({"c03-create-defaults", "c09-update-status", "c10-patch-lists", "c14-apply"})
 _SENT_HEADERS = ("accept", "content-type", "user-agent", "authorization", "accept-encoding", "impersonate-user")
 _STEP_S = 0.5
@@ -69,7 +71,7 @@ async def replay(scenario: Scenario) -> list[Outcome]:
         run = _Replay(
             scenario,
             setup,
-            ManualClock(start=setup.boot),
+            _ReplayClock(setup.boot),
             Profile(track_fields=scenario.name in OWNERSHIP),
             components=targets,
         )
@@ -81,7 +83,7 @@ async def replay(scenario: Scenario) -> list[Outcome]:
 async def replay_live(scenarios: Iterable[Scenario]) -> dict[str, list[Outcome]]:
     """Replays the scenarios that were recorded one after the other on the live cluster, in that order."""
     scenarios = list(scenarios)
-    clock = ManualClock(start=LIVE_BOOT)
+    clock = _ReplayClock(LIVE_BOOT)
     first = _Replay(scenarios[0], live_setup(scenarios[0], clock.now()), clock, DEFAULT_PROFILE)
     others = Others.of(scenarios, first.server, first.known)
     outcomes = {}
@@ -111,6 +113,28 @@ def live_scenarios(scenarios: Mapping[str, Scenario]) -> list[Scenario]:
     return sorted(live, key=lambda scenario: (scenario.name[0] != "d", scenario.name))
 
 
+class _ReplayClock(ManualClock):
+    """Tells who sleeps. `stirred` is set when somebody begins to, or the server has answered."""
+
+    def __init__(self, start: float) -> None:
+        super().__init__(start)
+        self.stirred = asyncio.Event()
+        self._sleepers: dict[object, float] = {}
+
+    async def sleep(self, seconds: float) -> None:
+        sleeper = object()
+        self._sleepers[sleeper] = self.monotonic() + seconds
+        self.stirred.set()
+        try:
+            await super().sleep(seconds)
+        finally:
+            del self._sleepers[sleeper]
+
+    def sleepers(self) -> set[object]:
+        """Those who would sleep on if the clock stood still."""
+        return {sleeper for sleeper, until_s in self._sleepers.items() if until_s > self.monotonic()}
+
+
 class _Replay:
     """One scenario, on a server of its own or on that of the run before."""
 
@@ -118,7 +142,7 @@ class _Replay:
         self,
         scenario: Scenario,
         setup: Setup,
-        clock: ManualClock,
+        clock: _ReplayClock,
         profile: Profile,
         earlier: _Replay | None = None,
         others: Others | None = None,
@@ -144,6 +168,8 @@ class _Replay:
                 **self._access(),
             )
         )
+        if earlier is None:
+            self.server.intercept(self._stir)
         for name, target in components.items():
             self.known.names.setdefault(URL(_TARGETS[name]).authority, URL(target).authority)
 
@@ -156,14 +182,17 @@ class _Replay:
             if self.others is not None:
                 self.others.before(exchange, self.clock.now())
             self.setup.before(exchange.index, server, self.known)
-            before = set(server.api.watches)
+            watching, waiting = set(server.api.watches), self._waiting()
             task = asyncio.create_task(self._send(session, server.url, exchange))
+            answered = await self._settled(task, waiting)
             if exchange.is_watch and exchange.query.get("timeoutSeconds", "1") != "x":
                 watches.append((outcome, task))
-                await self._opened(server, len([t for _, t in watches if not t.done()]))
-                self._leave_with_command(exchange, set(server.api.watches) - before)
-            else:
-                self._judge(outcome, await self._finished(task))
+                self._leave_with_command(exchange, server.api.watches - watching)
+                continue
+            while not answered:
+                self.clock.advance(1.0)
+                answered = await self._settled(task, waiting)
+            self._judge(outcome, task.result())
         for at_s, act in self.setup.later:
             await self._advance_to(at_s)
             act(server)
@@ -175,6 +204,12 @@ class _Replay:
         for outcome, task in watches:
             self._judge(outcome, await task)
         return self.outcomes
+
+    async def _stir(self, request: Request, proceed: Proceed) -> Reply:
+        try:
+            return await proceed()
+        finally:
+            self.clock.stirred.set()
 
     def _leave_with_command(self, exchange: Exchange, opened: set[Watch]) -> None:
         """A watch of a command ends with the command, or with the last event if it waits for that."""
@@ -209,21 +244,24 @@ class _Replay:
                 self.others.until(self.clock.now())
             await asyncio.sleep(0)
 
-    async def _opened(self, server: Server, expected: int) -> None:
-        """Until the server has the watch (or has answered it otherwise)."""
-        for _ in range(200):
-            if len(server.api.watches) >= expected:
-                return
-            await asyncio.sleep(0.0005)
+    async def _settled(self, task: asyncio.Task[_Answer], waiting: set[object]) -> bool:
+        """Waits until the answer is there (True) or the request waits for time to pass (False).
 
-    async def _finished(self, task: asyncio.Task[_Answer]) -> _Answer:
-        """The answer; a request that waits for time to pass gets it."""
-        for _ in range(50):
-            done, _ = await asyncio.wait([task], timeout=ANSWER_WAIT_S)
-            if done:
-                return task.result()
-            self.clock.advance(1.0)
-        raise AssertionError("no answer")
+        `waiting` did so before the request was sent.
+        """
+        async with asyncio.timeout(_PATIENCE_S):
+            while not task.done():
+                if self._waiting() - waiting:
+                    return False
+                self.clock.stirred.clear()
+                stirred = asyncio.ensure_future(self.clock.stirred.wait())
+                await asyncio.wait([task, stirred], return_when=asyncio.FIRST_COMPLETED)
+                stirred.cancel()
+        return True
+
+    def _waiting(self) -> set[object]:
+        """What only the clock can end: open watches, and requests for a version of the future."""
+        return {watch for watch in self.server.api.watches if not watch.closed} | self.clock.sleepers()
 
     async def _send(self, session: aiohttp.ClientSession, url: str, exchange: Exchange) -> _Answer:
         headers = {n: v for n, v in exchange.headers.items() if n in _SENT_HEADERS}

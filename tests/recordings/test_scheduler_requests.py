@@ -30,7 +30,7 @@ from tests.recordings.scenario import Exchange, scenarios
 
 Json = dict[str, Any]
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_PATIENCE_S = 10.0
+_PATIENCE_S = 60.0
 #: How long no further request comes before a scenario counts as over.
 _QUIET_S = 0.4
 _RUNNING = {
