@@ -1,8 +1,8 @@
 """Kept results are exactly those of asking about everything again.
 
-A random cluster lives through random events. After each of them pods of a few templates are evaluated three times: by a
-runtime that keeps what it found before, by one that keeps nothing, and by an explanation, which asks every plugin about
-every node on its own. All three must agree on which nodes fit, on the status of every other node, on the totals and on
+A random cluster lives through random events. After each of them pods of a few templates are evaluated four times: by a
+runtime that keeps what it found before, by one that only remembers the last template and starts the next from it, by
+one that keeps nothing, and by an explanation, which asks every plugin about every node on its own. All must agree on which nodes fit, on the status of every other node, on the totals and on
 the best nodes, and the columns must agree with a recount.
 """
 
@@ -210,23 +210,16 @@ def test_a_node_that_scores_what_its_row_held_before_is_scaled_all_the_same() ->
 
 
 class _World:
-    """One cluster state under two sets of runtimes: one keeps, one does not."""
+    """One cluster state under three sets of runtimes: one keeps all it finds, one the last, one nothing."""
 
     def __init__(self) -> None:
         harness = Harness(settings=PROFILES, echo=False)
         self.state = harness.state
         self._kept = harness.runtimes
-        self._fresh = build_profiles(
-            harness.config,
-            IN_TREE,
-            state=harness.state,
-            port=harness.port,
-            control=harness.scheduler,
-            clock=harness.clock,
-            chance=Chance(0),
-            metrics=harness.metrics,
-            keep=False,
-        )
+        self._fresh = _runtimes(harness, keep=False)
+        self._forgetful = _runtimes(harness, keep=True)
+        for runtime in self._forgetful.values():
+            runtime.kept.count_max = 1
         self._asked = 0
         self._versions = count(1)
         late = make_storage_class("late").provisioner("csi.example.com").wait_for_first_consumer()
@@ -309,6 +302,7 @@ class _World:
             pod = TEMPLATES[template](f"asked-{self._asked}").obj()
             kept, fresh = self._find(self._kept, pod), self._find(self._fresh, pod)
             assert kept == fresh, template
+            assert self._find(self._forgetful, pod) == fresh, template
             self._hold_against_explanation(template, pod, kept)
 
     def fitting(self, template: str) -> list[str]:
@@ -352,6 +346,20 @@ class _World:
         except PluginFailure as failure:
             found.error = failure.status.message
         return found
+
+
+def _runtimes(harness: Harness, *, keep: bool) -> dict[str, Runtime]:
+    return build_profiles(
+        harness.config,
+        IN_TREE,
+        state=harness.state,
+        port=harness.port,
+        control=harness.scheduler,
+        clock=harness.clock,
+        chance=Chance(0),
+        metrics=harness.metrics,
+        keep=keep,
+    )
 
 
 class _Found(msgspec.Struct):

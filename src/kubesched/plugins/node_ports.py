@@ -6,10 +6,8 @@ knows who uses a port, so that a pod pays for the nodes where its ports are in u
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-
-import numpy as np
 
 from kubesched.api import host_ports
 from kubesched.api.core import Pod
@@ -25,9 +23,6 @@ from kubesched.state.node_table import NodeSet, NodeTable
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 STATE_KEY = "PreFilterNodePorts"
-
-#: Up to so many nodes are asked one by one, rather than everybody who uses the port.
-_FEW_NODES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +46,15 @@ class NodePorts(Plugin):
         return None
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
-        wanted = state.read(STATE_KEY, WantedPorts).ports
-        if len(nodes) <= _FEW_NODES:
-            rejected = np.array([_any_taken(wanted, node) for node in nodes.infos()])
-        else:
-            rows = _rows_where_taken(wanted, nodes.table)
-            if not rows:
-                return None
-            rejected = nodes.positions_of(rows)
+        rows = _rows_where_taken(state.read(STATE_KEY, WantedPorts).ports, nodes.table)
+        if not rows:
+            return None
+        rejected = nodes.positions_of(rows)
         return Verdicts.where(rejected, _TAKEN) if rejected.any() else None
+
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        wanted = state.read(STATE_KEY, WantedPorts).ports
+        return lambda node: _TAKEN if _any_taken(wanted, node) else None
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
         """The first port in the way, and the pod that holds it."""

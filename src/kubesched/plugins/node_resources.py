@@ -49,10 +49,6 @@ def occurring(codes: Ints) -> tuple[list[int], Ints]:
     return distinct.tolist(), counts.take(codes)
 
 
-#: Up to so many nodes are judged one by one by their exact figures: that is cheaper than columns.
-FEW_NODES = 3
-
-
 def requests_key(pod: Pod) -> Hashable:
     """All that the effective request of a pending pod is computed from."""
     spec = pod.spec

@@ -11,8 +11,9 @@ The arithmetic is the original's, in the same order of operations on doubles, so
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
 from kubesched.framework.status import Status
-from kubesched.plugins.node_resources import CUT_CAPACITY, FEW_NODES, PRIMARY, is_scalar, occurring, requests_key
+from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
@@ -60,10 +61,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         return None
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
-        asked = state.read(SCORE_STATE_KEY, BalancedRequest)
-        if len(nodes) <= FEW_NODES:
-            return np.array([score(asked, node) for node in nodes.infos()], dtype=np.int64)
-        return _score_rows(asked, nodes)
+        return _score_rows(state.read(SCORE_STATE_KEY, BalancedRequest), nodes)
+
+    def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
+        return partial(score, state.read(SCORE_STATE_KEY, BalancedRequest))
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         return []

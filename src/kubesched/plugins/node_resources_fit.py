@@ -11,8 +11,9 @@ node does not have, or that are scalar and not asked for, take no part, nor do t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, Clus
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Code, Status
-from kubesched.plugins.node_resources import CUT_CAPACITY, FEW_NODES, PRIMARY, is_scalar, occurring, requests_key
+from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -85,8 +86,6 @@ class NodeResourcesFit(Plugin):
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         asked = state.read(STATE_KEY, Asked)
-        if len(nodes) <= FEW_NODES:
-            return self._few_verdicts(asked, nodes.infos())
         table, index = nodes.table, nodes.index
         too_many = table.pod_count[index] >= table.allowed_pod_count[index]
         rejected = too_many
@@ -100,12 +99,23 @@ class NodeResourcesFit(Plugin):
             rejected = rejected | short
         return self._verdicts(asked, nodes, too_many, shortages) if rejected.any() else None
 
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        asked = state.read(STATE_KEY, Asked)
+
+        def status_of(node: NodeInfo) -> Status | None:
+            return None if _fits(asked, node) else self._status_of(_insufficient(asked, node))
+
+        return status_of
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         state.write(SCORE_STATE_KEY, self._strategy.assumed(pod))
         return None
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         return self._strategy.score_rows(state.read(SCORE_STATE_KEY, AssumedRequest), nodes)
+
+    def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
+        return partial(self._strategy.score, state.read(SCORE_STATE_KEY, AssumedRequest))
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
         """What is short, in numbers."""
@@ -156,23 +166,10 @@ class NodeResourcesFit(Plugin):
         provided = provided_by_devices(self.handle.state.objects)
         return Asked(resources, frozenset(name for name, _ in resources if name in provided))
 
-    def _few_verdicts(self, asked: Asked, infos: Sequence[NodeInfo]) -> Verdicts | None:
-        why: list[int] = []
-        statuses: list[Status | None] = [None]
-        for info in infos:
-            one = self._one_verdict(_insufficient(asked, info))
-            why.append(0 if one is None else len(statuses))
-            if one is not None:
-                statuses.append(one.statuses[1])
-        return Verdicts(np.array(why, dtype=np.int32), statuses) if len(statuses) > 1 else None
-
-    def _one_verdict(self, lacks: list[Insufficient]) -> Verdicts | None:
+    def _status_of(self, lacks: list[Insufficient]) -> Status | None:
         if not lacks:
             return None
-        reasons = tuple(lack.reason for lack in lacks)
-        return Verdicts(
-            np.ones(1, dtype=np.int32), [None, self._status(reasons, any(lack.unresolvable for lack in lacks))]
-        )
+        return self._status(tuple(lack.reason for lack in lacks), any(lack.unresolvable for lack in lacks))
 
     def _verdicts(self, asked: Asked, nodes: NodeSet, too_many: Bools, shortages: list[Bools]) -> Verdicts:
         """Codes each row's reasons as bits (pods, the resources, unresolvable), then numbers the codes that occur."""
@@ -199,10 +196,10 @@ class NodeResourcesFit(Plugin):
     def _judge_exactly(self, asked: Asked, nodes: NodeSet, positions: Iterable[int], verdicts: Verdicts) -> None:
         infos = nodes.infos()
         for position in positions:
-            one = self._one_verdict(_insufficient(asked, infos[position]))
-            verdicts.why[position] = 0 if one is None else len(verdicts.statuses)
-            if one is not None:
-                verdicts.statuses.append(one.statuses[1])
+            status = self._status_of(_insufficient(asked, infos[position]))
+            verdicts.why[position] = 0 if status is None else len(verdicts.statuses)
+            if status is not None:
+                verdicts.statuses.append(status)
 
     def _status_of_bits(self, asked: Asked, bits: int) -> Status | None:
         if not bits:
@@ -269,6 +266,17 @@ def _asked_resources(pod: PodInfo, ignored: Ignored) -> tuple[tuple[str, int], .
     requests = pod.requests
     scalars = (name for name in requests if name not in PRIMARY and is_scalar(name) and name not in ignored)
     return tuple((name, amount) for name in (*PRIMARY, *scalars) if (amount := requests.get(name, 0)) > 0)
+
+
+def _fits(asked: Asked, node: NodeInfo) -> bool:
+    """Whether `_insufficient` has nothing to say."""
+    allocatable, requested = node.allocatable, node.requested
+    if len(node.pods) >= allocatable.get("pods", 0):
+        return False
+    for resource, amount in asked.resources:
+        if amount > allocatable.get(resource, 0) - requested.get(resource, 0):
+            return False
+    return True
 
 
 def _insufficient(asked: Asked, node: NodeInfo) -> list[Insufficient]:

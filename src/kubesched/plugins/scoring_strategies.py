@@ -20,7 +20,7 @@ from kubesched.api.core import Pod
 from kubesched.api.pod_requests import NON_MISSING_REQUESTS, pod_requests
 from kubesched.config.plugin_args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
-from kubesched.plugins.node_resources import CPU, FEW_NODES, MEMORY, PRIMARY, is_scalar
+from kubesched.plugins.node_resources import CPU, MEMORY, PRIMARY, is_scalar
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
 
@@ -88,8 +88,6 @@ class Strategy:
 
     def score_rows(self, assumed: AssumedRequest, nodes: NodeSet) -> Ints:
         """`score` of all nodes of the set."""
-        if len(nodes) <= FEW_NODES:
-            return np.array([self.score(assumed, node) for node in nodes.infos()], dtype=np.int64)
         total = np.zeros(len(nodes), dtype=np.int64)
         weights: Ints | int = 0
         too_large: Bools | None = None

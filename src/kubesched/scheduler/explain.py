@@ -20,7 +20,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.results import NO_NODES_MESSAGE, Diagnosis, fit_message
 from kubesched.framework.runtime.calling import PluginFailure, call, checked_verdicts
-from kubesched.framework.runtime.evaluation import Evaluation
+from kubesched.framework.runtime.evaluation import EMPTY, Evaluation
 from kubesched.framework.runtime.filtering import as_step_failure
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.runtime.scoring import best_rows
@@ -94,7 +94,7 @@ class _Attempt:
     def _pre_filter(self) -> PreFilterAnswer:
         """On failure, too, it is said which plugins skipped before."""
         answer = self._found.pre_filter = PreFilterAnswer()
-        nothing_kept = Evaluation(self._state.pod_info, (), (), (), self._cluster, self._runtime.meter)
+        nothing_kept = Evaluation(self._state.pod_info, EMPTY, self._cluster, self._runtime.meter)
         try:
             outcome = self._runtime.filtering.pre_filter(self._state, nothing_kept)
         finally:

@@ -147,6 +147,8 @@ _ANSWERS: dict[str, tuple[str, _Check]] = {
     "Score": _ANYTHING,
     "NormalizeScore": _ANYTHING,
     "Sign": _ANYTHING,
+    "Judge": _ANYTHING,
+    "Rate": _ANYTHING,
     "details": _ANYTHING,
     "planned_volumes": _ANYTHING,
     "EventsToRegister": _ANYTHING,

@@ -24,9 +24,11 @@ from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
 from kubesched.framework.results import Diagnosis, NodeStatuses
-from kubesched.framework.runtime.calling import PluginFailure, call, checked_verdicts, failure
+from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.runtime.evaluation import Evaluation
+from kubesched.framework.runtime.filter_calls import vector_verdicts
 from kubesched.framework.runtime.keeping import KeptEvaluations
+from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
 from kubesched.framework.runtime.metering import SUCCESS, Meter, call_in, status_text
 from kubesched.framework.runtime.sieve import Sieve
 from kubesched.framework.status import Code, Status
@@ -91,13 +93,13 @@ class Fits:
         self.complete = complete
         self.otherwise = otherwise
         #: How many rows fit.
-        self.count = _fitting_count(rows, evaluation, evaluated_count)
+        self.count = len(rows) if rows is not None else evaluation.verdicts.fit_count if evaluation is not None else 0
 
     @property
     def rows(self) -> NDArray[np.intp]:
         if self._rows is None:
             assert self.evaluation is not None
-            self._rows = np.flatnonzero(self.evaluation.fits[: self.evaluated_count])
+            self._rows = np.flatnonzero(self.evaluation.verdicts.fits[: self.evaluated_count])
         return self._rows
 
 
@@ -118,6 +120,7 @@ class Filtering:
         self._percentage = percentage_of_nodes
         self._meter = meter
         self._next_start = 0
+        self._scalar_filters = [plugin for plugin in filters if not hasattr(plugin, "filter_rows")]
         self._pre_filter_names = {plugin.name for plugin in pre_filters}
         self._tracks_pods = [p for p in pre_filters if hasattr(p, "add_pod") or hasattr(p, "remove_pod")]
 
@@ -218,7 +221,8 @@ class Filtering:
         self, state: CycleState, evaluation: Evaluation, outcome: PreFilterOutcome, diagnosis: Diagnosis
     ) -> Fits:
         table = self._cluster.nodes
-        sieve = Sieve(evaluation, table.row_count)
+        verdicts = evaluation.verdicts
+        sieve = Sieve(verdicts, table.row_count)
         not_kept = evaluation.without(self._filters)
         if outcome.node_names is None:
             evaluation.refresh()
@@ -234,14 +238,14 @@ class Filtering:
             diagnosis.node_statuses.absent = outcome.elsewhere
         self._pass_nominated(state, sieve, candidates)
         self._pass_scalar(state, sieve)
-        if evaluation.has_errors:
-            _raise_first_error(sieve.codes(), evaluation)
+        if verdicts.has_errors:
+            _raise_first_error(sieve.codes(), verdicts)
 
         def complete() -> None:
             if candidates is None:
                 self._put_in_profile_order(state, sieve, not_kept)
             absent = diagnosis.node_statuses.absent
-            diagnosis.node_statuses = NodeStatuses(table, sieve.codes(), evaluation.statuses)
+            diagnosis.node_statuses = NodeStatuses(table, sieve.codes(), verdicts.statuses)
             diagnosis.node_statuses.absent = absent
             for status, _ in diagnosis.node_statuses.counts(table.row_count):
                 diagnosis.note(status)
@@ -349,7 +353,7 @@ class Filtering:
 
     def _pass_scalar(self, state: CycleState, sieve: Sieve) -> None:
         """Scalar filters in rotating order until enough nodes passed; vector filters alone are only cut on request."""
-        plugins = [p for p in self._filters if not hasattr(p, "filter_rows") and p.name not in state.skip_filter]
+        plugins = [plugin for plugin in self._scalar_filters if plugin.name not in state.skip_filter]
         table = self._cluster.nodes
         wanted = nodes_to_find(table.row_count, self._percentage) if plugins or self._percentage else table.row_count
         if not plugins and (wanted >= table.row_count or len(sieve.rows) <= wanted):
@@ -455,11 +459,7 @@ class Filtering:
     # -- asking
 
     def _ask_vector(self, plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
-        self._meter.evaluated("Filter", plugin.name, len(nodes))
-        said: Verdicts | Status | None = call_in(state, plugin, "Filter", plugin.filter_rows, state.pod_info.pod, nodes)
-        said = checked_verdicts(plugin, said, len(nodes))
-        if isinstance(said, Status):
-            raise failure(plugin, f'running "{plugin.name}" filter plugin', said)
+        said = vector_verdicts(plugin, state, nodes, self._meter)
         if said is not None:
             for code, status in enumerate(said.statuses):
                 if status is not None and status.is_error and (said.why == code).any():
@@ -480,13 +480,6 @@ class Filtering:
         return sorted(active, key=lambda plugin: not hasattr(plugin, "filter_rows"))
 
 
-def _fitting_count(rows: NDArray[np.intp] | None, evaluation: Evaluation | None, row_count: int) -> int:
-    if rows is not None:
-        return len(rows)
-    assert evaluation is not None
-    return int(np.count_nonzero(evaluation.fits[:row_count]))
-
-
 def nodes_to_find(node_count: int, percentage: int) -> int:
     """How many feasible nodes are enough: all below 100 nodes, else `percentage` of them but at least 100.
 
@@ -504,10 +497,10 @@ def as_step_failure(status: Status) -> Status:
     return Status.error(f'running "{status.plugin}" filter plugin: {status.message}').of(status.plugin)
 
 
-def _raise_first_error(codes: NDArray[np.int32], evaluation: Evaluation) -> None:
+def _raise_first_error(codes: NDArray[np.int32], verdicts: KeptVerdicts) -> None:
     """A node about which a plugin answers with an error, not a rejection, ends the attempt."""
     for code in np.unique(codes).tolist():
-        status = evaluation.statuses[code]
+        status = verdicts.statuses[code]
         if status is not None and status.is_error:
             raise PluginFailure(as_step_failure(status))
 

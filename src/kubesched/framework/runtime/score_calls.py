@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
-from kubesched.framework.runtime.calling import PluginFailure, call, failure, wrong_answer
+from kubesched.framework.runtime.calling import PLUGIN_ERRORS, PluginFailure, call, failure, raised, wrong_answer
+from kubesched.framework.runtime.changes import FEW_ROWS
 from kubesched.framework.runtime.metering import Meter, call_in
 from kubesched.framework.status import Status
+from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet
+
+#: A Score plugin's rule for one pod, as a function of the node.
+Rate: TypeAlias = Callable[[NodeInfo], int]
 
 
 def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> Status | None:
@@ -34,7 +41,8 @@ def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
     meter.evaluated("Score", plugin.name, len(nodes))
     pod = state.pod_info.pod
     if hasattr(plugin, "score_rows"):
-        scores = call_in(state, plugin, "Score", plugin.score_rows, pod, nodes)
+        few = len(nodes) <= FEW_ROWS and hasattr(plugin, "rate")
+        scores = call_in(state, plugin, "Score", partial(_rate_each, plugin) if few else plugin.score_rows, pod, nodes)
         if isinstance(scores, Status):
             raise _score_failure(plugin, scores)
         try:
@@ -51,6 +59,27 @@ def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
         except _MISFITS:
             raise _score_failure(plugin, Status.error(f"score of node {node.name} is {score!r}, want an int")) from None
     return scores
+
+
+def rate_of(plugin: Plugin, state: CycleState) -> Rate:
+    """Raises PluginFailure."""
+    rate: Any = call(plugin, "Rate", plugin.rate, state, state.pod_info.pod)
+    if isinstance(rate, Status):
+        raise _score_failure(plugin, rate)
+    return rate  # type: ignore[no-any-return]
+
+
+def rated(plugin: Plugin, rate: Rate, node: NodeInfo) -> int:
+    """The raw score of one node; raises PluginFailure."""
+    try:
+        return rate(node)
+    except PLUGIN_ERRORS as error:
+        raise _score_failure(plugin, raised(plugin, "Score", error)) from error
+
+
+def _rate_each(plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
+    rate = plugin.rate(state, pod)
+    return np.array([rate(node) for node in nodes.infos()], dtype=np.int64)
 
 
 def normalized_scores(plugin: Any, state: CycleState, nodes: NodeSet, raw: Ints) -> Ints:

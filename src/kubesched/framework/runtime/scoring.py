@@ -67,7 +67,7 @@ class Scoring:
         evaluation.refresh_scores()
         evaluation.share_with(state)
         # Rows that do not fit have -1 here.
-        total = evaluation.total[: fits.evaluated_count]
+        total = evaluation.scores.total[: fits.evaluated_count]
         return np.flatnonzero(total == total.max())
 
     def _metered(self, score: Callable[[CycleState, Fits], T], state: CycleState, fits: Fits) -> T:
@@ -93,16 +93,16 @@ class Scoring:
             return total
         evaluation.refresh_scores()
         evaluation.share_with(state)
-        total = evaluation.total[fits.rows]
+        total = evaluation.scores.total[fits.rows]
         if self._keeps_all(evaluation):
             return total
-        kept = {score.plugin.name for score in evaluation.scores}
+        kept = {score.plugin.name for score in evaluation.scores.scores}
         for part in self._ask(state, fits.rows, kept):
             total += part.normalized * part.weight
         return total
 
     def _keeps_all(self, evaluation: Evaluation) -> bool:
-        return len(evaluation.scores) == len(self._scorers) and not self._pre_score_only
+        return len(evaluation.scores.scores) == len(self._scorers) and not self._pre_score_only
 
     def by_plugin(self, state: CycleState, rows: NDArray[np.intp]) -> list[PluginScores]:
         """What each plugin that did not skip says about these rows, from scratch."""

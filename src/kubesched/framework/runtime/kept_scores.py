@@ -1,0 +1,303 @@
+"""`KeptScores`: what the kept Score plugins say of every row for one scheduling signature, and the weighted sums.
+
+    normalized[row]  per plugin 0..100; meaningless where the row does not fit, 0 while the plugin is skipped
+    total[row]       weighted sum, -1 where the row does not fit
+
+A plugin's scores are asked for where what it reads has changed. The scale that brings raw scores into 0..100 depends on
+which rows fit: where that changed it is computed again, and all rows are normalised again if it is another.
+Arrays have the table's capacity; entries from `row_count` on mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubesched.framework.runtime.calling import raised
+from kubesched.framework.runtime.changes import PICK_SHARE_MAX, Changes, rows_together
+from kubesched.framework.runtime.kept_verdicts import KeptVerdicts, reads_of
+from kubesched.framework.runtime.metering import Meter
+from kubesched.framework.runtime.score_calls import (
+    Rate,
+    check_range,
+    normalize_failure,
+    rate_of,
+    rated,
+    raw_scores,
+    run_pre_score,
+)
+from kubesched.framework.status import LASTING_SKIP
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
+
+_NO_SCORES: Ints = np.empty(0, dtype=np.int64)
+
+
+class Score:
+    """One plugin's part."""
+
+    __slots__ = (
+        "counts",
+        "is_adopted",
+        "normalized",
+        "normalizes",
+        "plugin",
+        "rate",
+        "raw",
+        "reads",
+        "runs_pre_score",
+        "scale",
+        "skips_for_good",
+        "weight",
+    )
+
+    def __init__(self, plugin: Plugin, weight: int, *, runs_pre_score: bool) -> None:
+        self.plugin = plugin
+        self.weight = weight
+        self.runs_pre_score = runs_pre_score
+        self.normalizes = hasattr(plugin, "normalize_rows")
+        reads = reads_of(plugin.score_reads)
+        #: The aspects of nodes that its answers depend on, in whatever way.
+        self.reads = reads.row | reads.table
+        self.scale: Hashable = None
+        #: Its scores are in the sums; not so while PreScore says Skip.
+        self.counts = False
+        #: PreScore said Skip, and will as long as the pod's signature stands.
+        self.skips_for_good = False
+        #: Its scores are another evaluation's: PreScore has yet to run for this one.
+        self.is_adopted = False
+        self.raw: Ints = _NO_SCORES
+        #: The same array as `raw` for plugins that do not normalise.
+        self.normalized: Ints = _NO_SCORES
+        #: The rule for one node, made when it is first needed after PreScore.
+        self.rate: Rate | None = None
+
+    def allocate(self, capacity: int) -> None:
+        self.raw = np.zeros(capacity, dtype=np.int64)
+        self.normalized = np.zeros(capacity, dtype=np.int64) if self.normalizes else self.raw
+
+    def adopt(self, other: Score) -> None:
+        self.raw = other.raw.copy()
+        self.normalized = other.normalized.copy() if self.normalizes else self.raw
+        self.scale = other.scale
+        self.counts = self.is_adopted = True
+
+    def forget(self) -> None:
+        """Back to not counting, with no arrays."""
+        self.counts = False
+        self.scale = None
+        self.raw = self.normalized = _NO_SCORES
+
+    @property
+    def size_bytes(self) -> int:
+        return self.raw.nbytes * (2 if self.normalizes else 1)
+
+
+class KeptScores:
+    def __init__(
+        self,
+        scores: Sequence[Score],
+        verdicts: KeptVerdicts,
+        state: CycleState,
+        cluster: ClusterState,
+        meter: Meter,
+    ) -> None:
+        self.scores = list(scores)
+        self.total: Ints = _NO_SCORES
+        self._verdicts = verdicts
+        self._state = state
+        self._cluster = cluster
+        self._meter = meter
+        self._sums: Ints = _NO_SCORES
+        self._row_count = -1
+
+    def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
+        """Start from what `other` knows of the plugins that are named `alike`."""
+        theirs = {score.plugin.name: score for score in other.scores}
+        self.total = np.zeros(len(other.total), dtype=np.int64)
+        self._sums = np.zeros(len(other.total), dtype=np.int64)
+        self._row_count = other._row_count
+        for score in self.scores:
+            known = theirs.get(score.plugin.name) if score.plugin.name in alike else None
+            if known is not None and known.counts:
+                score.adopt(known)
+                self._sums += score.normalized * score.weight
+
+    def follow(self, changes: Changes | None) -> bool:
+        """Bring `total` up to date, with at least one row that fits; None starts anew. Says whether PreScore ran."""
+        table, verdicts = self._cluster.nodes, self._verdicts
+        rescale = verdicts.fits_changed or self._row_count != table.row_count
+        if changes is not None and not rescale and self._follow_few(changes):
+            return False
+        pre_scored = False
+        touched: list[RowIndex] = [slice(0, table.row_count)]
+        if changes is None:
+            self.total = np.zeros(verdicts.capacity, dtype=np.int64)
+            self._sums = np.zeros(verdicts.capacity, dtype=np.int64)
+            for score in self.scores:
+                score.forget()
+        elif verdicts.refolded is not None:
+            touched = [changes.rows, *verdicts.refolded]
+        fits_touched = rows_together(touched, table.row_count)
+        fitting = _Fitting(table.all_nodes(), verdicts.fits[: table.row_count])
+        aspects = -1 if changes is None else changes.aspects
+        for score in self.scores:
+            if changes is not None and (score.skips_for_good or not (rescale or score.reads & aspects)):
+                continue
+            asked = self._rows_to_ask(score, changes, rescale=rescale)
+            if score.runs_pre_score and (isinstance(asked, slice) or score.is_adopted):
+                self._pre_score(score, fitting)
+                pre_scored = True
+            changed = self._follow_score(score, asked, fitting, rescale=rescale)
+            if changed is not None:
+                touched.append(changed)
+            if rescale and score.counts:
+                self._check(score, fits_touched)
+        rows = rows_together(touched, table.row_count)
+        self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
+        verdicts.settle()
+        self._row_count = table.row_count
+        return pre_scored
+
+    @property
+    def size_bytes(self) -> int:
+        return self.total.nbytes + self._sums.nbytes + sum(score.size_bytes for score in self.scores)
+
+    def _follow_few(self, changes: Changes) -> bool:
+        """One row after the other, where that is all there is to do; False leaves it to others, with nothing spoilt."""
+        rows, aspects, verdicts = changes.few, changes.aspects, self._verdicts
+        if rows is None or verdicts.refolded or verdicts.refolded is None or self._state.plugin_meter is not None:
+            return False
+        concerned = [score for score in self.scores if score.counts and score.reads & aspects]
+        for score in self.scores:
+            if score.reads & aspects and not score.skips_for_good and not self._is_rated(score, aspects):
+                return False
+        infos, fits, sums, total = self._cluster.nodes.infos, verdicts.fits, self._sums, self.total
+        for score in concerned:
+            rate = score.rate
+            if rate is None:
+                rate = score.rate = rate_of(score.plugin, self._state)
+            self._meter.evaluated("Score", score.plugin.name, len(rows))
+            normalized = score.normalized
+            for row in rows:
+                points = rated(score.plugin, rate, infos[row])
+                if score.normalizes:
+                    if points != score.raw[row]:
+                        return False
+                elif points != (before := int(normalized[row])):
+                    if not 0 <= points <= MAX_NODE_SCORE and fits[row]:
+                        return False
+                    sums[row] += (points - before) * score.weight
+                    normalized[row] = points
+        for row in rows:
+            total[row] = sums[row] if fits[row] else -1
+        return True
+
+    def _is_rated(self, score: Score, aspects: int) -> bool:
+        reads = reads_of(score.plugin.score_reads)
+        return not reads.table & aspects and score.counts and hasattr(score.plugin, "rate")
+
+    def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
+        reads = reads_of(score.plugin.score_reads)
+        whole = slice(0, self._cluster.nodes.row_count)
+        if changes is None or reads.table & changes.aspects or (reads.feasible and rescale):
+            return whole
+        if not score.counts:
+            return None if score.plugin.name in self._state.skip_score else whole
+        return changes.rows if reads.row & changes.aspects and len(changes.rows) else None
+
+    def _pre_score(self, score: Score, fitting: _Fitting) -> None:
+        self._state.skip_score.discard(score.plugin.name)
+        status = run_pre_score(score.plugin, self._state, fitting.nodes, self._meter)
+        score.skips_for_good = status is LASTING_SKIP
+        score.is_adopted, score.rate = False, None
+
+    def _follow_score(
+        self, score: Score, asked: RowIndex | None, fitting: _Fitting, *, rescale: bool
+    ) -> RowIndex | None:
+        """Bring one plugin's scores and their share of the sums up to date; returns the rows where they changed."""
+        table = self._cluster.nodes
+        whole = slice(0, table.row_count)
+        if score.plugin.name in self._state.skip_score:
+            if not score.counts:
+                return None
+            self._put(score, whole, np.zeros(table.row_count, dtype=np.int64))
+            score.forget()
+            return whole
+        if not score.counts:
+            score.allocate(self._verdicts.capacity)
+            score.counts = True
+        if asked is not None:
+            raw = raw_scores(score.plugin, self._state, NodeSet(table, asked), self._meter)
+            if not score.normalizes:
+                self._put(score, asked, raw)
+                self._check(score, asked)
+                return asked
+            if isinstance(asked, slice) and score.scale is not None:
+                asked = _differing(score.raw[asked], raw, self._row_count)
+                score.raw[whole] = raw
+            else:
+                score.raw[asked] = raw
+        if not score.normalizes or (asked is None and not rescale):
+            return None
+        plugin: Any = score.plugin
+        pod = self._state.pod_info.pod
+        try:
+            scale = plugin.score_scale(self._state, pod, fitting.of(score.raw))
+            if scale != score.scale:
+                score.scale, asked = scale, whole
+            if asked is not None:
+                self._put(score, asked, plugin.normalize_rows(self._state, pod, score.raw[asked], scale))
+        except Exception as error:
+            raise normalize_failure(plugin, raised(plugin, "NormalizeScore", error)) from error
+        self._check(score, asked)
+        return asked
+
+    def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
+        """Take new normalised scores, and the difference to the old ones into the sums."""
+        self._sums[index] += (normalized - score.normalized[index]) * score.weight
+        score.normalized[index] = normalized
+
+    def _check(self, score: Score, index: RowIndex | None) -> None:
+        """Scores of rows that fit must be in range; what other rows have does not matter."""
+        scores = score.normalized[index]
+        # Seen as unsigned, a negative score is a huge one: one pass finds both.
+        if scores.size and scores.view(np.uint64).max() > MAX_NODE_SCORE:
+            check_range(score.plugin, scores[self._verdicts.fits[index]])
+
+
+class _Fitting:
+    """The rows that fit, for those who ask."""
+
+    __slots__ = ("_fits", "_nodes", "_whole")
+
+    def __init__(self, whole: NodeSet, fits: Bools) -> None:
+        self._whole = whole
+        self._fits: Bools | None = None if fits.all() else fits
+        self._nodes: NodeSet | None = whole if self._fits is None else None
+
+    @property
+    def nodes(self) -> NodeSet:
+        if self._nodes is None:
+            assert self._fits is not None
+            self._nodes = NodeSet(self._whole.table, np.flatnonzero(self._fits))
+        return self._nodes
+
+    def of(self, column: Ints) -> Ints:
+        column = column[self._whole.index]
+        return column if self._fits is None else column[self._fits]
+
+
+def _differing(before: Ints, after: Ints, known_count: int) -> RowIndex | None:
+    """Where two columns differ; all rows if that is about everywhere, None for nowhere. Rows from `known_count` on are
+    new: what the arrays hold of them is nothing, or of another node under another scale."""
+    differ = before != after
+    differ[known_count:] = True
+    rows = np.flatnonzero(differ)
+    if len(rows) > len(after) * PICK_SHARE_MAX:
+        return slice(0, len(after))
+    return rows if len(rows) else None

@@ -1,0 +1,288 @@
+"""`KeptVerdicts`: what the kept Filter plugins say of every row for one scheduling signature, and which rows fit.
+
+    verdicts[k][row]  0 where filter k lets the row pass, else an index into `statuses`; None while it is skipped or
+                      lets every row pass
+    fits[row]         True where every filter does
+
+`start` asks about all rows, `follow` about those that changed; `adopt` takes over what a like evaluation knows already.
+Arrays have the table's capacity; entries from `row_count` on mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.runtime.changes import PICK_SHARE_MAX, Changes
+from kubesched.framework.runtime.filter_calls import Judge, judge_of, judged, vector_verdicts
+from kubesched.framework.runtime.metering import Meter
+from kubesched.framework.status import Status
+from kubesched.state import aspects
+from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_table import Bools, NodeSet, RowIndex
+
+
+class _Plan(NamedTuple):
+    """Who must be asked again after changes of some aspects: positions of filters."""
+
+    of_rows: tuple[int, ...]
+    of_all: tuple[int, ...]
+
+
+class KeptVerdicts:
+    def __init__(self, filters: Sequence[Plugin], state: CycleState, cluster: ClusterState, meter: Meter) -> None:
+        self.filters = list(filters)
+        self.statuses: list[Status | None] = [None]
+        self.verdicts: list[NDArray[np.int32] | None] = [None] * len(self.filters)
+        self.fits: Bools = np.empty(0, dtype=np.bool_)
+        #: How many rows fit.
+        self.fit_count = 0
+        #: Some plugin answered with an ERROR about single nodes.
+        self.has_errors = False
+        #: What happened to `fits` since `settle`: whether any changed, and where was looked besides the rows of the
+        #: journal (None: everywhere).
+        self.fits_changed = True
+        self.refolded: list[NDArray[np.intp]] | None = None
+        self.capacity = -1
+        self._state = state
+        self._cluster = cluster
+        self._meter = meter
+        self._status_ids: dict[Status | None, int] = {None: 0}
+        #: Per filter whether its row of `verdicts` holds answers; not so while PreFilter says Skip.
+        self._answered: list[bool] = []
+        #: Taken over from another evaluation, and not followed since.
+        self._is_adopted = False
+        #: Filters of which nothing was taken over then.
+        self._unasked: set[int] = set()
+        self._plans: dict[int, _Plan] = {}
+        self._judges: dict[int, Judge] = {}
+
+    def start(self, capacity: int) -> None:
+        """Ask every filter about every row."""
+        table = self._cluster.nodes
+        self.capacity = capacity
+        self.verdicts = [None] * len(self.filters)
+        self.fits = np.zeros(capacity, dtype=np.bool_)
+        self._is_adopted = False
+        self._unasked.clear()
+        self._answered = [plugin.name not in self._state.skip_filter for plugin in self.filters]
+        for k in range(len(self.filters)):
+            if self._answered[k]:
+                self._answer(k, slice(0, table.row_count), self._ask(k, table.all_nodes()))
+        self._fold(slice(0, table.row_count))
+        self.fits_changed, self.refolded = True, None
+        self.pre_filter_asked()
+
+    def adopt(self, other: KeptVerdicts, alike: Collection[str]) -> None:
+        """Start from what `other` knows; plugins that are not named `alike` are asked about all rows yet."""
+        self._is_adopted = True
+        self.capacity = other.capacity
+        self.statuses, self._status_ids = list(other.statuses), dict(other._status_ids)
+        self.fits = np.zeros(self.capacity, dtype=np.bool_)
+        places = {plugin.name: k for k, plugin in enumerate(other.filters)}
+        self._answered = [False] * len(self.filters)
+        for k, plugin in enumerate(self.filters):
+            theirs = places.get(plugin.name) if plugin.name in alike else None
+            if theirs is None:
+                self._unasked.add(k)
+                continue
+            verdict = other.verdicts[theirs]
+            self.verdicts[k] = verdict.copy() if verdict is not None else None
+            self._answered[k] = other._answered[theirs]
+
+    @property
+    def is_behind(self) -> bool:
+        """`follow` has work to do even if no row has changed."""
+        return self._is_adopted
+
+    def follow(self, changes: Changes) -> None:
+        plan = self._plans.get(changes.aspects)
+        if plan is None:
+            plan = self._plans[changes.aspects] = self._plan(changes.aspects)
+        if changes.few is not None and self._state.plugin_meter is None and not self._is_adopted:
+            self._follow_few(plan.of_rows, changes.few)
+        else:
+            self._follow_rows(plan.of_rows, changes)
+        if plan.of_all:
+            self._follow_all(plan.of_all)
+        if self._is_adopted:
+            self._is_adopted = False
+            self._unasked.clear()
+            self._fold(slice(0, self._cluster.nodes.row_count))
+            self.fits_changed, self.refolded = True, None
+            self._plans.clear()
+        if changes.aspects & aspects.MEMBERSHIP:
+            self._count()
+
+    def pre_filter_asked(self) -> None:
+        """PreFilter may have left other data for plugins, or skip others."""
+        self._plans.clear()
+        self._judges.clear()
+
+    def settle(self) -> None:
+        """Scores have followed what happened to `fits`."""
+        self.fits_changed, self.refolded = False, []
+
+    @property
+    def size_bytes(self) -> int:
+        return self.fits.nbytes + sum(verdict.nbytes for verdict in self.verdicts if verdict is not None)
+
+    # -- in the plugins' words
+
+    def encode(self, plugin: Plugin, answer: Verdicts | None) -> NDArray[np.int32] | int:
+        """A plugin's verdicts in the codes of these `statuses`."""
+        if answer is None:
+            return 0
+        ids = [self.status_id(status.of(plugin.name) if status is not None else None) for status in answer.statuses]
+        return np.array(ids, dtype=np.int32)[answer.why]
+
+    def status_id(self, status: Status | None) -> int:
+        found = self._status_ids.get(status)
+        if found is None:
+            found = self._status_ids[status] = len(self.statuses)
+            self.statuses.append(status)
+            self.has_errors |= status is not None and status.is_error
+        return found
+
+    def rejected_by(self, names: Collection[str], row_count: int) -> Bools:
+        """The rows that some filter of these names rejects."""
+        rejected = np.zeros(row_count, dtype=np.bool_)
+        for plugin, verdict in zip(self.filters, self.verdicts, strict=True):
+            if verdict is not None and plugin.name in names:
+                rejected |= verdict[:row_count] != 0
+        return rejected
+
+    def first_rejections(self, row_count: int) -> NDArray[np.int32]:
+        """Per row the status id of the first plugin, in profile order, that rejects it; 0 where it fits."""
+        codes = np.zeros(row_count, dtype=np.int32)
+        for verdict in reversed(self.verdicts):
+            if verdict is not None:
+                said = verdict[:row_count]
+                np.copyto(codes, said, where=said != 0)
+        return codes
+
+    # -- following
+
+    def _plan(self, changed: int) -> _Plan:
+        of_rows, of_all = [], []
+        for k, plugin in enumerate(self.filters):
+            reads = reads_of(plugin.filter_reads)
+            skipped = plugin.name in self._state.skip_filter
+            if k in self._unasked or skipped == self._answered[k] or (not skipped and reads.table & changed):
+                of_all.append(k)
+            elif not skipped and reads.row & changed:
+                of_rows.append(k)
+        return _Plan(tuple(of_rows), tuple(of_all))
+
+    def _follow_few(self, asked: tuple[int, ...], rows: list[int]) -> None:
+        infos, fits = self._cluster.nodes.infos, self.fits
+        for k in asked:
+            plugin = self.filters[k]
+            if not hasattr(plugin, "judge"):
+                index = np.array(rows, dtype=np.intp)
+                self._answer(k, index, self._ask(k, NodeSet(self._cluster.nodes, index)))
+                continue
+            judge = self._judges.get(k)
+            if judge is None:
+                judge = self._judges[k] = judge_of(plugin, self._state)
+            self._meter.evaluated("Filter", plugin.name, len(rows))
+            verdict = self.verdicts[k]
+            for row in rows:
+                status = judged(plugin, judge, infos[row])
+                if status is not None:
+                    if verdict is None:
+                        verdict = self.verdicts[k] = np.zeros(self.capacity, dtype=np.int32)
+                    verdict[row] = self.status_id(status)
+                elif verdict is not None:
+                    verdict[row] = 0
+        rejecting = [verdict for verdict in self.verdicts if verdict is not None]
+        for row in rows:
+            after = True
+            for verdict in rejecting:
+                if verdict[row]:
+                    after = False
+                    break
+            if fits[row] != after:
+                fits[row] = after
+                self.fit_count += 1 if after else -1
+                self.fits_changed = True
+
+    def _follow_rows(self, asked: tuple[int, ...], changes: Changes) -> None:
+        if not len(changes.rows):
+            return
+        picked = NodeSet(self._cluster.nodes, changes.rows)
+        for k in asked:
+            self._answer(k, changes.rows, self._ask(k, picked))
+        self.fits_changed |= self._fold(changes.rows)
+
+    def _follow_all(self, asked: tuple[int, ...]) -> None:
+        """Ask about all rows; only those whose answer is another than before count as changed."""
+        table = self._cluster.nodes
+        for k in asked:
+            skipped = self.filters[k].name in self._state.skip_filter
+            rows = self._answer_everywhere(k, 0 if skipped else self._ask(k, table.all_nodes()))
+            if self._answered[k] == skipped:
+                self._answered[k] = not skipped
+                self._plans.clear()
+            if self._is_adopted:
+                continue
+            if len(rows) > table.row_count * PICK_SHARE_MAX:
+                self.fits_changed |= self._fold(slice(0, table.row_count))
+                self.refolded = None
+            elif len(rows):
+                self.fits_changed |= self._fold(rows)
+                if self.refolded is not None:
+                    self.refolded.append(rows)
+
+    def _answer_everywhere(self, k: int, codes: NDArray[np.int32] | int) -> NDArray[np.intp]:
+        """Take new verdicts for all rows; returns the rows where they are other than before."""
+        whole = slice(0, self._cluster.nodes.row_count)
+        verdict = self.verdicts[k]
+        if verdict is None and isinstance(codes, int):
+            return _NO_ROWS
+        known = verdict[whole] if verdict is not None else np.zeros(whole.stop, dtype=np.int32)
+        changed = np.flatnonzero(known != codes)
+        if len(changed):
+            self._answer(k, whole, codes)
+        return changed
+
+    def _answer(self, k: int, index: RowIndex, codes: NDArray[np.int32] | int) -> None:
+        verdict = self.verdicts[k]
+        if verdict is None:
+            if isinstance(codes, int) or not codes.any():
+                return
+            verdict = self.verdicts[k] = np.zeros(self.capacity, dtype=np.int32)
+        verdict[index] = codes
+
+    def _ask(self, k: int, nodes: NodeSet) -> NDArray[np.int32] | int:
+        plugin = self.filters[k]
+        return self.encode(plugin, vector_verdicts(plugin, self._state, nodes, self._meter))
+
+    def _fold(self, index: RowIndex) -> bool:
+        """Says whether that changed anything."""
+        before = self.fits[index]
+        after = np.ones(len(before), dtype=np.bool_)
+        for verdict in self.verdicts:
+            if verdict is not None:
+                after &= verdict[index] == 0
+        changed = bool((before != after).any())
+        if changed:
+            self.fits[index] = after
+            self._count()
+        return changed
+
+    def _count(self) -> None:
+        self.fit_count = int(np.count_nonzero(self.fits[: self._cluster.nodes.row_count]))
+
+
+_NO_ROWS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+
+
+def reads_of(reads: Reads | None) -> Reads:
+    assert reads is not None, "only plugins that declare what they read are kept"
+    return reads
