@@ -166,7 +166,7 @@ PLACES = {
             "Preemption is not helpful for scheduling",
             "NodeResourcesFit",
             "NodeAdd",
-            "tried next: when one of these events comes, at the latest at ",
+            "tried next: when one of these events comes; without any, after ",
         ),
         {"attempts": 1, "rejectedBy": ["NodeAffinity", "NodeResourcesFit"], "leads": True},
     ),

@@ -14,6 +14,7 @@ from kubesched.cli.main import main
 from kubesched.framework import Plugin, Status
 from kubesched.scheduler.queue.last_attempt import GROUPS_MAX
 from tests.build import make_node, make_pod
+from tests.harness import Harness
 from tests.scheduler.test_queue import rejecting, started
 
 
@@ -74,8 +75,8 @@ async def test_a_pod_rejected_by_somebody_without_events_waits_for_anything():
     queued.unschedulable_plugins = {"Extender"}
     harness.queue.add_rejected(queued)
     (waits,) = harness.scheduler.pod_report("default", "p")["wakes"]
-    fit = harness.queue.table("default-scheduler").registered["NodeResourcesFit"]
-    assert waits["plugin"] == "*" and {entry.event.label for entry in fit} < set(waits["events"])
+    assert waits["plugin"] == "*"
+    assert {"NodeAdd|UpdateNodeTaint", "NamespaceAdd|Delete|Update"} < set(waits["events"])
 
 
 async def test_the_whole_queue_in_order():
@@ -291,3 +292,29 @@ async def test_one_last_attempt_a_pending_pod_is_kept_and_goes_with_it(end):
     await harness.pass_time(30)
     gc.collect()
     assert second() is None
+
+
+class Refuses(Plugin):
+    """Says no when all is prepared."""
+
+    name = "Refuses"
+
+    async def pre_bind(self, state, pod, node_name):
+        return Status.unschedulable("the disk is gone")
+
+
+async def test_a_rejection_while_binding_is_about_the_one_node():
+    harness = await started(Refuses, nodes=[make_node(name).capacity(cpu=4, pods=10).obj() for name in ("n1", "n2")])
+    harness.apply(make_pod("p").obj())
+    await harness.settle()
+    last = harness.scheduler.pod_report("default", "p")["lastAttempt"]
+    assert [(each["plugin"], each["nodes"]) for each in last["rejected"]] == [("Refuses", 1)]
+    assert "the disk is gone" in last["message"]
+
+
+async def test_without_nodes_nobody_rejected_the_pod():
+    harness = Harness()
+    harness.apply(make_pod("p").obj())
+    await harness.settle()
+    last = harness.scheduler.pod_report("default", "p")["lastAttempt"]
+    assert last == {"message": "no nodes available to schedule pods", "rejected": [], "at": "2026-01-01T00:00:00Z"}

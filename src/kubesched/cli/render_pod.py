@@ -121,13 +121,13 @@ def _who(plugin: str) -> str:
 
 def _next_try(following: Report) -> str:
     match following:
-        case {"at": at, "orBefore": "idle"}:
+        case {"at": at, "orBefore": _}:
             return f"when its backoff is over, at {at}, or before, when nothing else is to do"
         case {"at": at}:
             return f"when its backoff is over, at {at}"
         case {"latest": latest}:
             waits = f"; not before {following['notBefore']}, unless idle" if following.get("notBefore") else ""
-            return f"when one of these events comes, at the latest at {latest}{waits}"
+            return f"when one of these events comes; without any, after {latest}{waits}"
         case {"when": when}:
             return str(when)
     return ""

@@ -26,7 +26,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Failure:
-    """Why the attempt failed. `fit_error` is set when plugins rejected the pod; `status` is then what they said."""
+    """Why the attempt failed. `fit_error` is set when plugins rejected the pod; its text is then that of `status`."""
 
     status: Status
     fit_error: FitError | None = None
@@ -34,7 +34,7 @@ class Failure:
 
     @property
     def message(self) -> str:
-        return str(self.fit_error) if self.fit_error is not None else self.status.message
+        return self.status.message
 
     @property
     def reason(self) -> str:

@@ -44,6 +44,8 @@ class LastAttempt:
     @classmethod
     def of(cls, failure: Failure) -> LastAttempt:
         status, fit_error = failure.status, failure.fit_error
+        if fit_error is None and status.is_rejected and status.plugin:  # after Permit: about the one node
+            return cls(failure.message, False, rejected=(Rejected(status.plugin, status.code, status.reasons, 1),))
         if fit_error is None:
             return cls(failure.message, not status.is_rejected, status.plugin)
         counts: Counter[tuple[str, Code, tuple[str, ...]]] = Counter()

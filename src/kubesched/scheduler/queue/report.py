@@ -11,6 +11,7 @@ from typing import Any
 
 from kubesched.api.core import Pod
 from kubesched.api.meta import format_time
+from kubesched.framework.events import ActionType, ClusterEvent
 from kubesched.scheduler.binding_cycle import Binding, Stage
 from kubesched.scheduler.queue.hints import ANYTHING, HintTable
 from kubesched.scheduler.queue.last_attempt import LastAttempt
@@ -122,9 +123,17 @@ def wakes(table: HintTable, pod: QueuedPod) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for plugin in sorted(table.waits_for(pod)):
         names = table.registered if plugin == ANYTHING else (plugin,)
-        labels = {entry.event.label for name in names for entry in table.registered[name]}
+        labels = {_label(entry.event) for name in names for entry in table.registered[name]}
         found.append({"plugin": plugin, "events": sorted(labels)})
     return found
+
+
+def _label(event: ClusterEvent) -> str:
+    """As in the metrics, but any update is one word: there are a dozen kinds of it."""
+    if event.custom_label or ActionType.UPDATE not in event.action:
+        return event.label
+    actions = {"Add": ActionType.ADD, "Delete": ActionType.DELETE, "Update": ActionType.UPDATE}
+    return event.resource + "|".join(name for name, action in actions.items() if action in event.action)
 
 
 def _entry(pod: QueuedPod) -> dict[str, Any]:
