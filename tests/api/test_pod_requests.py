@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from kubesched.api.errors import QuantityError
-from kubesched.api.pod_requests import NON_MISSING_REQUESTS, is_resize_infeasible, node_share, pod_requests
+from kubesched.api.pod_requests import (
+    NON_MISSING_REQUESTS,
+    is_resize_infeasible,
+    node_share,
+    pending_requests,
+    pod_requests,
+)
 from tests.build import PodBuilder, make_pod
 
 GI = 1024**3
@@ -92,6 +98,14 @@ MI = 1024**2
 )
 def test_of_the_spec(pod: PodBuilder, requests: dict[str, int]):
     assert pod_requests(pod.obj()) == requests
+    assert pending_requests(pod.obj()) == requests
+
+
+def test_pods_of_one_template_have_one_share():
+    one, twin = (make_pod(name).container(requests={"cpu": "100m"}).container().obj() for name in ("one", "twin"))
+    assert node_share(one) is node_share(twin)
+    assert pending_requests(one) is pending_requests(twin) is node_share(one).requests
+    assert node_share(one) == ({"cpu": 100}, 200, 400 * MI)
 
 
 def resized(spec: str, *, actual: str | None, allocated: str | None, reason: str = "") -> PodBuilder:

@@ -12,11 +12,12 @@ Sums are exact and rounded once at the end: cpu in thousandths, all else in whol
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from kubesched.api.core import Container, ContainerStatus, Pod, ResourceRequirements
-from kubesched.api.quantity import ResourceList, nano_value, whole, whole_milli
+from kubesched.api.quantity import Quantity, ResourceList, nano_value, whole, whole_milli
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -28,6 +29,8 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 
 NON_MISSING_REQUESTS: ResourceList = {CPU: f"{DEFAULT_CPU_MILLI}m", MEMORY: DEFAULT_MEMORY_BYTES}
 
+_CACHED_SHARES = 16384
+
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _NO_STATUSES: Mapping[str, ContainerStatus] = MappingProxyType({})
 
@@ -36,7 +39,7 @@ class NodeShare(NamedTuple):
     """What a pod takes of the node it is on.
 
     `requests` by resource name, cpu in thousandths; the nonzero values are what scoring counts, with something assumed
-    where nothing is asked for.
+    where nothing is asked for. Pods that ask for the same share one dict, which nobody changes.
     """
 
     requests: dict[str, int]
@@ -47,6 +50,8 @@ class NodeShare(NamedTuple):
 def node_share(pod: Pod, *, pod_level_resources: bool = True, in_place_pod_level_resources: bool = True) -> NodeShare:
     """How a pod counts on its node. The flags are the feature gates PodLevelResources and
     InPlacePodLevelResourcesVerticalScaling, on by default in v1.36. QuantityError."""
+    if _has_containers_only(pod):
+        return _share_of_containers(_container_requests(pod))
     requests = pod_requests(
         pod,
         use_status_resources=True,
@@ -69,6 +74,13 @@ def node_share(pod: Pod, *, pod_level_resources: bool = True, in_place_pod_level
             non_missing_container_requests=missing,
         )
     return NodeShare(requests, nonzero.get(CPU, 0), nonzero.get(MEMORY, 0))
+
+
+def pending_requests(pod: Pod) -> dict[str, int]:
+    """What a pod asks of a node that it is not on yet: `pod_requests(pod)`, in a dict that nobody changes."""
+    if _has_containers_only(pod):
+        return _share_of_containers(_container_requests(pod)).requests
+    return pod_requests(pod)
 
 
 def pod_requests(
@@ -102,7 +114,7 @@ def pod_requests(
         _put_pod_level(totals, pod, in_place, infeasible)
     if pod.spec.overhead and not exclude_overhead:
         _add(totals, _nanos(pod.spec.overhead))
-    return {name: whole_milli(nanos) if name == CPU else whole(nanos) for name, nanos in totals.items()}
+    return _rounded(totals)
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
@@ -119,6 +131,37 @@ def is_resize_infeasible(pod: Pod) -> bool:
     """The node can never give the pod what its spec asks for now."""
     condition = pod.condition("PodResizePending")
     return condition is not None and condition.reason == "Infeasible"
+
+
+def _has_containers_only(pod: Pod) -> bool:
+    """Nothing but the requests of its main containers plays a part."""
+    spec, status = pod.spec, pod.status
+    return not (
+        spec.init_containers
+        or spec.overhead
+        or status.container_statuses
+        or status.init_container_statuses
+        or spec.resources is not None
+    )
+
+
+_ContainerRequests = tuple[tuple[tuple[str, Quantity], ...], ...]
+
+
+def _container_requests(pod: Pod) -> _ContainerRequests:
+    """Container by container, as one value that all pods of a template have in common."""
+    return tuple([tuple(container.resources.requests.items()) for container in pod.spec.containers])
+
+
+@lru_cache(_CACHED_SHARES)
+def _share_of_containers(containers: _ContainerRequests) -> NodeShare:
+    totals: dict[str, int] = {}
+    nonzero: dict[str, int] = {}
+    for requests in containers:
+        nanos = _nanos(dict(requests))
+        _add(totals, nanos)
+        _add(nonzero, {**_nanos(NON_MISSING_REQUESTS), **nanos})
+    return NodeShare(_rounded(totals), whole_milli(nonzero.get(CPU, 0)), whole(nonzero.get(MEMORY, 0)))
 
 
 def _container_totals(pod: Pod, use_status: bool, infeasible: bool, assumed: Mapping[str, int]) -> dict[str, int]:
@@ -206,6 +249,10 @@ def _names_all(pod: Pod, resources: ResourceList) -> bool:
             if name not in requests:
                 return False
     return not is_resize_infeasible(pod)
+
+
+def _rounded(totals: Mapping[str, int]) -> dict[str, int]:
+    return {name: whole_milli(nanos) if name == CPU else whole(nanos) for name, nanos in totals.items()}
 
 
 def _nanos(resources: ResourceList) -> dict[str, int]:

@@ -49,4 +49,4 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
     if old.spec == new.spec and old.status.container_statuses == new.status.container_statuses:
         return is_resize_infeasible(new) and not is_resize_infeasible(old)
     before, after = node_share(old).requests, node_share(new).requests
-    return any(after.get(name, 0) < amount for name, amount in before.items())
+    return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())

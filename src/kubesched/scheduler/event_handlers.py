@@ -176,9 +176,10 @@ class EventHandlers:
             self._cluster.nominator.clear(uid)
         placement = self._cluster.placements.get(uid)
         is_new = placement is None or placement.assumed
-        ours = placement.placed_pod if placement is not None and placement.assumed else None
+        is_elsewhere = placement is not None and placement.assumed and placement.node_name != pod.spec.node_name
+        ours = placement.placed_pod if placement is not None and is_elsewhere else None
         old = self._cluster.set_pod(pod)
-        if ours is not None and ours.spec.node_name != pod.spec.node_name:
+        if ours is not None:
             log.warning(
                 "pod was placed by somebody else pod=%s node=%s our_node=%s",
                 pod.key,

@@ -70,7 +70,7 @@ class PodInfo:
     def requests(self) -> dict[str, int]:
         """What the pod asks of a node it is not yet on."""
         if self._requests is None:
-            self._requests = pod_requests.pod_requests(self.pod)
+            self._requests = pod_requests.pending_requests(self.pod)
         return self._requests
 
     @property
