@@ -7,6 +7,7 @@ real API server does, tests use the embedded one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import Awaitable, Callable
@@ -98,20 +99,20 @@ class WireServer:
         for handler in self._handlers:
             handler.cancel()
         await asyncio.gather(*self._handlers, return_exceptions=True)
+        await asyncio.sleep(0)  # connections are closed one turn after they were told to be
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handlers.add(task)
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not itself a coroutine: one that is cancelled before its first step would leave the connection open."""
         self.connections += 1
-        try:
-            await self._serve(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.transport.abort()
+        handler = asyncio.create_task(self._serve(reader, writer))
+        self._handlers.add(handler)
+        handler.add_done_callback(lambda _: writer.transport.abort())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await self._answer_all(reader, writer)
+
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             request_line, *lines = head.strip().split("\r\n")

@@ -61,7 +61,7 @@ class Proxy:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -71,16 +71,20 @@ class Proxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # connections are closed one turn after they were told to be
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not itself a coroutine: one that is cancelled before its first step would leave the connection open."""
         self.connections += 1
         if not self.fault.on_connect(self.connections):
             writer.transport.abort()
             return
+        task = asyncio.create_task(self._take(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             await _Connection(self.fault).run(reader, writer, self.upstream_port)
 
@@ -112,7 +116,6 @@ class _Connection:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             to_server.transport.abort()
-            to_client.transport.abort()
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, judge: Judge) -> None:
         while piece := await source.read(1 << 16):

@@ -98,7 +98,7 @@ async def test_under_load(tmp_path, caplog):
         half = PODS // 2
 
         def placed() -> dict[str, str]:
-            return {p.pod.pod.metadata.name: p.pod.pod.spec.node_name for p in cluster.live.state.placements.values()}
+            return {p.pod.pod.metadata.name: p.node_name for p in cluster.live.state.placements.values()}
 
         cluster.load(*(make_pod(name).cpu("10m") for name in names[:half]))
         await cluster.until(lambda: len(placed()) > half // 4)
