@@ -438,3 +438,11 @@ async def test_without_profiling_it_is_not_served(tmp_path, capsys):
     async with serving(tmp_path, settings={"enableProfiling": False}) as cluster:
         assert await run("explain", "web", *cluster.flags()) == 1
         assert "enableProfiling is off" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["/debug/queue", "/debug/pods/default/web"])
+def test_the_role_for_people_allows_what_the_commands_ask(path):
+    role = yaml.safe_load((Path(__file__).resolve().parents[2] / "deploy" / "debugging" / "rbac.yaml").read_text())
+    (rule,) = role["rules"]
+    assert rule["verbs"] == ["get"]
+    assert any(path == url or (url.endswith("*") and path.startswith(url[:-1])) for url in rule["nonResourceURLs"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from kubesched import config
 from kubesched.apiserver import Account, Server
@@ -60,7 +61,9 @@ class Port:
             given["Authorization"] = f"Bearer {token}"
         async with (
             aiohttp.ClientSession(skip_auto_headers=("Accept",)) as session,
-            session.request(method, self.url + path, headers=given, ssl=context or self.trust()) as answer,
+            session.request(
+                method, URL(f"{self.url}{path}", encoded=True), headers=given, ssl=context or self.trust()
+            ) as answer,
         ):
             return Reply(answer.status, {k.lower(): v for k, v in answer.headers.items()}, await answer.text())
 

@@ -169,6 +169,47 @@ async def test_queue_and_cache_can_be_looked_at(tmp_path):
     assert node["pods"] == ["default/small"] and node["requested"]["cpu"] == 100
 
 
+STRANGE_PODS = {
+    "no name": "/debug/pods",
+    "a namespace only": "/debug/pods/default",
+    "too much": "/debug/pods/default/p/log",
+    "a way out": "/debug/pods/default/..%2f..%2fnodes",
+    "dots": "/debug/pods/default/%2e%2e",
+    "a query": "/debug/pods/default/p%3Fwatch=1",
+    "capitals": "/debug/pods/default/P",
+    "a line break": "/debug/pods/default/p%0a",
+}
+
+
+@pytest.mark.parametrize("path", STRANGE_PODS.values(), ids=STRANGE_PODS)
+async def test_what_is_no_name_of_a_pod_is_asked_of_nobody(tmp_path, path):
+    async with port(tmp_path) as served:
+        asked = []
+
+        async def note(request, proceed):
+            if not request.path.endswith(("reviews", "/extension-apiserver-authentication")):
+                asked.append(request.path)
+            return await proceed()
+
+        served.api.intercept(note)
+        assert (await served.ask(path, token="token-admin")).status == 404
+        assert asked == []
+        assert (await served.ask("/debug/pods/default/p", token="token-admin")).status == 404
+        assert asked == ["/api/v1/namespaces/default/pods/p"]
+
+
+async def test_a_pod_is_shown_to_those_who_may_only(tmp_path):
+    harness = Harness()
+    harness.apply(make_pod("p").gate("g").obj())
+    await harness.settle()
+    async with port(tmp_path, harness=harness) as served:
+        refused = [await served.ask("/debug/pods/default/p", token=token) for token in ("", "token-low", "bad")]
+        assert [each.status for each in refused] == [403, 403, 401]
+        shown = await served.ask("/debug/pods/default/p", token="token-admin")
+        assert json.loads(shown.body)["queue"] == "gated"
+        assert (await served.ask("/debug/pods/default/p", "DELETE", token="token-admin")).status == 404
+
+
 async def test_profiles_say_what_the_process_does(tmp_path):
     async with port(tmp_path) as served:
         got = await served.ask("/debug/pprof/profile?seconds=0.05", token="token-admin")
@@ -187,5 +228,5 @@ async def test_without_profiling_there_is_nothing_to_debug(tmp_path):
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "enableProfiling": False
     }  # fmt: skip
     async with port(tmp_path, settings=settings) as served:
-        for path in ("/debug/pprof/", "/debug/pprof/heap", "/debug/queue", "/debug/cache"):
+        for path in ("/debug/pprof/", "/debug/pprof/heap", "/debug/queue", "/debug/cache", "/debug/pods/default/p"):
             assert (await served.ask(path, token="token-admin")).status == 404
