@@ -397,4 +397,7 @@ async def unreachable_kubelet(api: Api, request: Request) -> Reply:
     stored = api.find(request)
     if request.subresource == "log" and not stored.document()["spec"].get("nodeName"):
         return Answer(204, b"", "")
+    streams = request.subresource in ("exec", "attach", "portforward")
+    if streams and not stored.document()["spec"].get("nodeName"):
+        raise bad_request(f"pod {stored.name} does not have a host assigned")
     raise status.internal("no preferred addresses found; known addresses: []")

@@ -8,6 +8,7 @@ from kubesched.apiserver.resources import Resource
 from kubesched.apiserver.rules.base import Rules
 from kubesched.apiserver.rules.pod_template import default_pod_spec
 from kubesched.apiserver.rules.pod_validation import check_pod_spec, pod_spec_warnings
+from kubesched.apiserver.rules.schedules import schedule_fault
 from kubesched.apiserver.status import Cause, forbidden_field, invalid_value, required, unsupported
 from kubesched.apiserver.store import Json
 
@@ -222,11 +223,57 @@ def _job_kept(old: Json, new: Json) -> list[Cause]:
 
 
 def _check_job(document: Json) -> list[Cause]:
-    spec = document["spec"]["template"]["spec"]
-    causes = check_pod_spec(spec, "spec.template.spec")
+    return _check_ending_pods(document["spec"]["template"]["spec"], "spec.template.spec")
+
+
+def _check_ending_pods(spec: Json, path: str) -> list[Cause]:
+    causes = check_pod_spec(spec, path)
     if spec.get("restartPolicy") == "Always":
-        text = 'Required value: valid values: "OnFailure", "Never"'
-        causes.append(Cause("FieldValueRequired", text, "spec.template.spec.restartPolicy"))
+        causes.append(required(f"{path}.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    return causes
+
+
+def _check_cron_job(document: Json) -> list[Cause]:
+    spec, name = document["spec"], document["metadata"].get("name", "")
+    causes = []
+    schedule = spec.get("schedule", "")
+    if not schedule:
+        causes.append(required("spec.schedule"))
+    elif fault := schedule_fault(schedule):
+        causes.append(invalid_value("spec.schedule", schedule, fault))
+    if spec["concurrencyPolicy"] not in _CONCURRENCY:
+        causes.append(unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
+    path = "spec.jobTemplate.spec.template.spec"
+    causes += _check_ending_pods(spec["jobTemplate"]["spec"]["template"]["spec"], path)
+    causes += [
+        invalid_value(f"spec.{number}", spec[number], "must be greater than or equal to 0")
+        for number in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        if (spec.get(number) or 0) < 0
+    ]
+    if len(name) > _CRON_NAME_LIMIT:
+        text = f"must be no more than {_CRON_NAME_LIMIT} characters"
+        causes.append(invalid_value("metadata.name", name, text))
+    return causes
+
+
+def _check_replication_controller(document: Json) -> list[Cause]:
+    spec = document["spec"]
+    causes = [
+        invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
+        for name in ("minReadySeconds", "replicas")
+        if (spec.get(name) or 0) < 0
+    ]
+    selector = spec.get("selector") or {}
+    if not selector:
+        causes.append(required("spec.selector"))
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    if not selector.items() <= labels.items():
+        text = "`selector` does not match template `labels`"
+        causes.append(invalid_value("spec.template.metadata.labels", labels, text))
+    causes += check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+    policy = spec["template"]["spec"].get("restartPolicy")
+    if policy != "Always":
+        causes.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
     return causes
 
 
@@ -239,6 +286,8 @@ def _selector_fixed(old: Json, new: Json) -> list[Cause]:
     return [] if before == after else [invalid_value("spec.selector", after, "field is immutable")]
 
 
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
+_CRON_NAME_LIMIT = 52  # the names of its jobs have eleven more
 _STATEFUL_MUTABLE = (
     "replicas",
     "ordinals",
@@ -264,7 +313,12 @@ REPLICA_SET = Rules(
     validate_update=_selector_fixed,
     warn=_template_warnings,
 )
-REPLICATION_CONTROLLER = Rules(default=_default_replication_controller, on_create=_create_with_replicas)
+REPLICATION_CONTROLLER = Rules(
+    default=_default_replication_controller,
+    on_create=_create_with_replicas,
+    validate=_check_replication_controller,
+    warn=_template_warnings,
+)
 STATEFUL_SET = Rules(
     default=_default_stateful_set,
     on_create=_create_stateful_set,
@@ -281,4 +335,4 @@ DAEMON_SET = Rules(
     warn=_template_warnings,
 )
 JOB = Rules(default=_default_job, on_create=_create_job, validate=_check_job, validate_update=_job_kept)
-CRON_JOB = Rules(default=_default_cron_job)
+CRON_JOB = Rules(default=_default_cron_job, validate=_check_cron_job)
