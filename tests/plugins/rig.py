@@ -1,7 +1,8 @@
 """A small cluster and one plugin in it, asked as the framework asks.
 
 Every question is asked in all the ways in which the framework may ask it: all rows at once, each row alone, some rows
-out of order, and rows of a hypothetical table. The answers must agree, so each table of cases also tests the kernels.
+out of order, rows of a hypothetical table, and node after node through `judge` and `rate` where a plugin has them. The
+answers must agree, so each table of cases also tests the kernels.
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ class Rig:
                 assert answer.is_skip, answer
                 return dict.fromkeys((info.name for info in self.state.nodes.infos), None)
         answers = [_verdicts(plugin, state, obj, nodes) for nodes in self._ways()]
+        if hasattr(plugin, "judge"):
+            judge = plugin.judge(state, obj)
+            answers.append({info.name: _text(judge(info)) for info in self.state.nodes.infos})
         return _agreed(answers)
 
     # -- Score
@@ -103,6 +107,9 @@ class Rig:
             assert scores.dtype == "int64"
             assert len(scores) == len(nodes)
             answers.append({info.name: int(score) for info, score in zip(nodes.infos(), scores, strict=True)})
+        if hasattr(plugin, "rate"):
+            rate = plugin.rate(state, obj)
+            answers.append({info.name: rate(info) for info in self.state.nodes.infos})
         return _agreed(answers)
 
     def normalized(self, plugin: Any, pod: Builder[Pod] | Pod) -> dict[str, int]:

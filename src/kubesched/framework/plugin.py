@@ -10,7 +10,7 @@ and so `score` / `score_rows`. The framework loops the first kind over the nodes
 
 Beside `filter_rows` and `score_rows` a plugin may have the same rule as a function of one node, which is faster for the
 one or two nodes that changed since the last pod: `judge(state, pod)` returns a function from a NodeInfo to None or a
-Status, `rate(state, pod)` one from a NodeInfo to the raw score. They are asked for after PreFilter and PreScore, and what
+Status, `rate(state, pod)` one from a NodeInfo to the raw score. They are asked for after PreFilter and PreScore; what
 they return is used for pods with the same sign until those run again.
 
 Methods answer None for success, or a `Status`. What they raise becomes an ERROR status with the plugin's name.
@@ -18,7 +18,7 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     pre_enqueue(pod)                                   may the pod enter the active queue at all?
     less(a, b)                                         QueueSort: does queued pod a go before b?
     pre_filter(state, pod, nodes)                      once per attempt; may narrow the nodes, reject, or Skip
-    add_pod / remove_pod(state, pod, other, node)      bring PreFilter's data up to date for a pod tried on or off a node
+    add_pod / remove_pod(state, pod, other, node)      bring PreFilter's data up to date for a pod tried on or off
     filter / filter_rows                               does the pod fit?
     post_filter(state, pod, diagnosis)                 nothing fits: can something be done about it? (async)
     post_filter_preview(state, pod, diagnosis)         what post_filter would do, for explanations; changes nothing

@@ -74,7 +74,7 @@ class Status:
     def skip(cls, *, lasting: bool = False) -> Status:
         """`lasting`: the reason lies in what the plugin signed of the pod alone, so that the answer stands whatever
         happens to nodes and other pods."""
-        return LASTING_SKIP if lasting else cls(Code.SKIP)
+        return LASTING_SKIP if lasting else _SKIP
 
     @classmethod
     def error(cls, reason: str | BaseException) -> Status:
@@ -128,6 +128,7 @@ class Status:
 
 
 LASTING_SKIP = Status(Code.SKIP)
+_SKIP = Status(Code.SKIP)
 
 _REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 

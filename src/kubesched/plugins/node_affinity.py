@@ -7,7 +7,7 @@ the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +74,7 @@ class NodeAffinity(Plugin):
         affinity = _node_affinity(pod)
         selector = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
         if selector is None and self._enforced is None and not pod.spec.node_selector:
-            return Status.skip()
+            return Status.skip(lasting=True)
         state.write(STATE_KEY, required(pod))
         if selector is None:
             return None
@@ -92,10 +92,20 @@ class NodeAffinity(Plugin):
         why = np.where(enforced, np.where(matched, 0, 2), 1).astype(np.int32)
         return Verdicts(why, [None, _ENFORCED_MISMATCH, _MISMATCH])
 
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        wants, enforced = state.read(STATE_KEY, Required), self._enforced
+
+        def status_of(node: NodeInfo) -> Status | None:
+            if enforced is not None and not enforced.matches(node.name, node.labels):
+                return _ENFORCED_MISMATCH
+            return None if wants.matches(node.name, node.labels) else _MISMATCH
+
+        return status_of
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         preferences = preferred(pod)
         if preferences is None and self._added_preferences is None:
-            return Status.skip()
+            return Status.skip(lasting=True)
         if preferences is not None and preferences.errors:
             return Status.error(syntax.joined(list(preferences.errors)))
         state.write(SCORE_STATE_KEY, preferences or _NO_PREFERENCE)

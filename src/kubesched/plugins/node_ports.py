@@ -41,7 +41,7 @@ class NodePorts(Plugin):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         wanted = host_ports.host_ports(pod)
         if not wanted:
-            return Status.skip()
+            return Status.skip(lasting=True)
         state.write(STATE_KEY, WantedPorts(wanted))
         return None
 

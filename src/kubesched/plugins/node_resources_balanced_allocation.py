@@ -56,7 +56,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         requests = state.pod_info.requests
         names = [spec.name for spec in self.args.resources]
         if not any(requests.get(name, 0) for name in names):
-            return Status.skip()
+            return Status.skip(lasting=True)
         state.write(SCORE_STATE_KEY, balanced_request(state.pod_info, names))
         return None
 
@@ -129,24 +129,27 @@ def _compare(after: int, before: int) -> int:
 def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
     before: list[Floats] = []
     after: list[Floats] = []
-    offers: list[Bools] = []
+    #: Per resource where it is offered; None for everywhere.
+    offers: list[Bools | None] = []
     ragged = False
-    too_large = np.zeros(len(nodes), dtype=np.bool_)
+    too_large: Bools | None = None
     for resource, amount in asked.resources:
         capacity = nodes.table.allocatable(resource)[nodes.index]
         used = nodes.table.requested(resource)[nodes.index]
-        offered = capacity > 0
-        if not offered.all():
+        lowest, highest = nodes.table.allocatable_span(resource)
+        offered = capacity > 0 if lowest <= 0 else None
+        if offered is not None:
             ragged = True
             capacity = np.maximum(capacity, 1)
-        if len(capacity) and capacity.max() == CUT_CAPACITY:
-            too_large |= capacity == CUT_CAPACITY
+        if highest == CUT_CAPACITY:
+            cut = capacity == CUT_CAPACITY
+            too_large = cut if too_large is None else too_large | cut
         divisor = capacity.astype(np.float64)
         before.append(_fractions(used, divisor))
         after.append(_fractions(used + min(amount, AMOUNT_MAX), divisor))
         offers.append(offered)
     scores = _compare_ragged(after, before, offers) if ragged else _compare_rows(after, before)
-    if too_large.any():
+    if too_large is not None:
         infos = nodes.infos()
         for position in np.flatnonzero(too_large).tolist():
             scores[position] = score(asked, infos[position])
@@ -159,12 +162,12 @@ def _fractions(used: Ints, capacity: Floats) -> Floats:
     return np.minimum(fractions, 1.0, out=fractions)
 
 
-def _compare_ragged(after: list[Floats], before: list[Floats], offers: list[Bools]) -> Ints:
+def _compare_ragged(after: list[Floats], before: list[Floats], offers: list[Bools | None]) -> Ints:
     """Rows that offer the same of the resources are compared together."""
-    scores = np.empty(len(offers[0]), dtype=np.int64)
+    scores = np.empty(len(after[0]), dtype=np.int64)
     bits = np.zeros(len(scores), dtype=np.int64)
     for k, offered in enumerate(offers):
-        bits |= offered.astype(np.int64) << k
+        bits |= (1 if offered is None else offered.astype(np.int64)) << k
     patterns, positions = occurring(bits)
     for position, pattern in enumerate(patterns):
         same = np.flatnonzero(positions == position)

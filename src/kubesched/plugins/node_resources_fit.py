@@ -17,6 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.api.core import Node, Pod
 from kubesched.api.resource import DeviceClass
@@ -87,17 +88,15 @@ class NodeResourcesFit(Plugin):
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         asked = state.read(STATE_KEY, Asked)
         table, index = nodes.table, nodes.index
-        too_many = table.pod_count[index] >= table.allowed_pod_count[index]
-        rejected = too_many
-        shortages = []
+        rejected = table.pod_count[index] >= table.allowed_pod_count[index]
         for resource, amount in asked.resources:
-            capacity = table.allocatable(resource)[index]
-            short = capacity - table.requested(resource)[index] < min(amount, AMOUNT_MAX)
-            if resource in asked.delegated:
-                short &= capacity > 0
-            shortages.append(short)
-            rejected = rejected | short
-        return self._verdicts(asked, nodes, too_many, shortages) if rejected.any() else None
+            rejected |= _is_short(asked, resource, amount, nodes)
+        if not rejected.any():
+            return None
+        positions = np.flatnonzero(rejected)
+        why = np.zeros(len(nodes), dtype=np.int32)
+        why[positions], statuses = self._reasons(asked, nodes.at(positions))
+        return Verdicts(why, statuses)
 
     def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
         asked = state.read(STATE_KEY, Asked)
@@ -171,39 +170,47 @@ class NodeResourcesFit(Plugin):
             return None
         return self._status(tuple(lack.reason for lack in lacks), any(lack.unresolvable for lack in lacks))
 
-    def _verdicts(self, asked: Asked, nodes: NodeSet, too_many: Bools, shortages: list[Bools]) -> Verdicts:
-        """Codes each row's reasons as bits (pods, the resources, unresolvable), then numbers the codes that occur."""
-        bits = too_many.astype(np.int64)
+    def _reasons(self, asked: Asked, nodes: NodeSet) -> tuple[NDArray[np.int32], list[Status | None]]:
+        """Why each of these nodes is rejected, as a position in a list of statuses.
+
+        Codes each row's reasons as bits (pods, the resources, unresolvable), then numbers the codes that occur.
+        """
+        table, index = nodes.table, nodes.index
+        bits = (table.pod_count[index] >= table.allowed_pod_count[index]).astype(np.int64)
         unresolvable = np.zeros(len(nodes), dtype=np.bool_)
         cut = np.zeros(len(nodes), dtype=np.bool_)
         for k, (resource, amount) in enumerate(asked.resources):
-            capacity = nodes.table.allocatable(resource)[nodes.index]
-            bits |= shortages[k].astype(np.int64) << (k + 1)
-            unresolvable |= shortages[k] & (capacity < min(amount, AMOUNT_MAX))
+            short = _is_short(asked, resource, amount, nodes)
+            capacity = table.allocatable(resource)[index]
+            bits |= short.astype(np.int64) << (k + 1)
+            unresolvable |= short & (capacity < min(amount, AMOUNT_MAX))
             cut |= capacity == CUT_CAPACITY
         bits |= unresolvable.astype(np.int64) << (len(asked.resources) + 1)
 
-        present, why = occurring(bits)
-        statuses: list[Status | None] = [self._status_of_bits(asked, code) for code in present]
-        if statuses[0] is not None:
-            statuses.insert(0, None)
-            why = why + 1
-        verdicts = Verdicts(why.astype(np.int32), statuses)
+        present, positions = occurring(bits)
+        statuses: list[Status | None] = [None, *(self._status_of_bits(asked, code) for code in present)]
+        why = (positions + 1).astype(np.int32)
         if cut.any():
-            self._judge_exactly(asked, nodes, np.flatnonzero(cut).tolist(), verdicts)
-        return verdicts
+            self._judge_exactly(asked, nodes, np.flatnonzero(cut).tolist(), why, statuses)
+        return why, statuses
 
-    def _judge_exactly(self, asked: Asked, nodes: NodeSet, positions: Iterable[int], verdicts: Verdicts) -> None:
+    def _judge_exactly(
+        self,
+        asked: Asked,
+        nodes: NodeSet,
+        positions: Iterable[int],
+        why: NDArray[np.int32],
+        statuses: list[Status | None],
+    ) -> None:
+        """Columns that are cut reject too much, never too little."""
         infos = nodes.infos()
         for position in positions:
             status = self._status_of(_insufficient(asked, infos[position]))
-            verdicts.why[position] = 0 if status is None else len(verdicts.statuses)
+            why[position] = 0 if status is None else len(statuses)
             if status is not None:
-                verdicts.statuses.append(status)
+                statuses.append(status)
 
-    def _status_of_bits(self, asked: Asked, bits: int) -> Status | None:
-        if not bits:
-            return None
+    def _status_of_bits(self, asked: Asked, bits: int) -> Status:
         reasons = [REASON_PODS] if bits & 1 else []
         reasons += [_reason(name) for k, (name, _) in enumerate(asked.resources) if bits >> (k + 1) & 1]
         return self._status(tuple(reasons), bool(bits >> (len(asked.resources) + 1)))
@@ -266,6 +273,15 @@ def _asked_resources(pod: PodInfo, ignored: Ignored) -> tuple[tuple[str, int], .
     requests = pod.requests
     scalars = (name for name in requests if name not in PRIMARY and is_scalar(name) and name not in ignored)
     return tuple((name, amount) for name in (*PRIMARY, *scalars) if (amount := requests.get(name, 0)) > 0)
+
+
+def _is_short(asked: Asked, resource: str, amount: int, nodes: NodeSet) -> Bools:
+    """Where the columns leave less than the pod asks for."""
+    capacity = nodes.table.allocatable(resource)[nodes.index]
+    short: Bools = capacity - nodes.table.requested(resource)[nodes.index] < min(amount, AMOUNT_MAX)
+    if resource in asked.delegated:
+        short &= capacity > 0
+    return short
 
 
 def _fits(asked: Asked, node: NodeInfo) -> bool:

@@ -28,6 +28,11 @@ from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
 _MAX_SHAPE_SCORE = 10
 #: Amounts up to this stay within 64 bits when multiplied by 100.
 _PRODUCT_SAFE = (1 << 63) // 128
+#: Up to so large, hundredfold amounts are whole numbers of a double, and the quotient of two of them, rounded, is never
+#: cut to another whole number than the exact one: it is off by less than the next one is away.
+_QUOTIENT_SAFE = (1 << 53) // 128
+#: From so many rows on division of doubles is faster than that of integers.
+_FLOATS_PAY = 512
 
 
 class Assumed(NamedTuple):
@@ -88,28 +93,29 @@ class Strategy:
 
     def score_rows(self, assumed: AssumedRequest, nodes: NodeSet) -> Ints:
         """`score` of all nodes of the set."""
-        total = np.zeros(len(nodes), dtype=np.int64)
+        total: Ints | None = None
         weights: Ints | int = 0
         too_large: Bools | None = None
         for resource, weight, amount in assumed.resources:
             capacity = nodes.table.allocatable(resource)[nodes.index]
+            lowest, highest = nodes.table.allocatable_span(resource)
             share = np.minimum(_used_column(resource, nodes) + min(amount, AMOUNT_MAX), capacity)
             if self._counts_free:
-                share = capacity - share
-            if len(capacity) and capacity.max() > _PRODUCT_SAFE:
+                np.subtract(capacity, share, out=share)
+            if highest > _PRODUCT_SAFE:
                 # What follows is wrong for these rows and replaced at the end.
                 large = capacity > _PRODUCT_SAFE
                 too_large = large if too_large is None else too_large | large
-            offered = capacity > 0
-            everywhere = bool(offered.all())
-            points = share * MAX_NODE_SCORE // (capacity if everywhere else np.maximum(capacity, 1))
+            points = _percent(share, capacity if lowest > 0 else np.maximum(capacity, 1), highest)
             if self._shape is not None:
-                points = np.where(offered, self._shape_column.take(points), 0)
+                points = np.where(capacity > 0, self._shape_column.take(points), 0)
                 weights = weights + (points > 0) * weight
             else:
-                weights = weights + (weight if everywhere else offered * weight)
-            total += points * weight
-        scores = self._mean(total, weights)
+                weights = weights + (weight if lowest > 0 else (capacity > 0) * weight)
+            if weight != 1:
+                points *= weight
+            total = points if total is None else np.add(total, points, out=total)
+        scores = np.zeros(len(nodes), dtype=np.int64) if total is None else self._mean(total, weights)
         if too_large is not None:
             infos = nodes.infos()
             for position in np.flatnonzero(too_large).tolist():
@@ -118,10 +124,22 @@ class Strategy:
 
     def _mean(self, total: Ints, weights: Ints | int) -> Ints:
         if isinstance(weights, int):
+            if weights == 2:  # cpu and memory as they come
+                return np.right_shift(total, 1, out=total)
             return total // weights if weights else total
         # Where no weight counts, the total is 0 as well.
         weights = np.maximum(weights, 1)
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
+
+
+def _percent(share: Ints, capacity: Ints, highest: int) -> Ints:
+    """How many hundredths of the capacity the share is, cut to a whole number."""
+    if highest > _QUOTIENT_SAFE or len(share) < _FLOATS_PAY:
+        return share * MAX_NODE_SCORE // capacity
+    quotient = share.astype(np.float64)
+    quotient *= MAX_NODE_SCORE
+    quotient /= capacity.astype(np.float64)
+    return quotient.astype(np.int64)
 
 
 def _used(resource: str, node: NodeInfo) -> int:

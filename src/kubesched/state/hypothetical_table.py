@@ -54,6 +54,7 @@ class HypotheticalTable(NodeTable):
         self._labels: dict[str, LabelColumn] = {}
         self._domains = {}
         self._image_rows = {}
+        self._allocatable_spans = {}
 
         self._allocatable = {name: column[rows] for name, column in parent._allocatable.items()}
         self._zeros = np.zeros(len(rows), dtype=np.int64)

@@ -70,6 +70,12 @@ class NodeSet:
     def __iter__(self) -> Iterator[NodeInfo]:
         return iter(self.infos())
 
+    def at(self, positions: NDArray[np.intp]) -> NodeSet:
+        """Those at these positions of the set."""
+        if isinstance(self.index, slice):
+            return NodeSet(self.table, positions + self.index.start if self.index.start else positions)
+        return NodeSet(self.table, self.index[positions])
+
     def positions_of(self, rows: NDArray[np.intp] | list[int]) -> Bools:
         """A mask over this set: True where the row is among `rows` (rows of the table)."""
         mask = np.zeros(self.table.row_count, dtype=np.bool_)
@@ -132,6 +138,7 @@ class NodeTable:
         self._allocatable: dict[str, Ints] = {}
         self._requested: dict[str, Ints] = {}
         self._zeros: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
+        self._allocatable_spans: dict[str, tuple[int, int]] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._image_rows: dict[str, tuple[int, int, NDArray[np.intp]]] = {}
@@ -165,6 +172,15 @@ class NodeTable:
 
     def allocatable(self, resource: str) -> Ints:
         return self._allocatable.get(resource, self._zeros)
+
+    def allocatable_span(self, resource: str) -> tuple[int, int]:
+        """The least and the most that a node has; kernels leave out steps that only odd nodes need."""
+        span = self._allocatable_spans.get(resource)
+        if span is None:
+            column = self.allocatable(resource)[: self.row_count]
+            span = (int(column.min()), int(column.max())) if self.row_count else (0, 0)
+            self._allocatable_spans[resource] = span
+        return span
 
     def requested(self, resource: str) -> Ints:
         return self._requested.get(resource, self._zeros)
@@ -252,6 +268,7 @@ class NodeTable:
         if not info.pods:
             del self.by_name[name]
         self.membership_version += 1
+        self._allocatable_spans.clear()
         self.pod_counts.close_row()
         self.journal.note(last, aspects.ALL)
         return old
@@ -338,6 +355,7 @@ class NodeTable:
         row, node = info.row, info.node
         assert node is not None
         if changed & aspects.ALLOCATABLE:
+            self._allocatable_spans.clear()
             for column in self._allocatable.values():
                 column[row] = 0
             for resource, amount in info.allocatable.items():

@@ -41,6 +41,7 @@ class Score:
     """One plugin's part."""
 
     __slots__ = (
+        "can_rate",
         "counts",
         "is_adopted",
         "normalized",
@@ -52,6 +53,7 @@ class Score:
         "runs_pre_score",
         "scale",
         "skips_for_good",
+        "table_reads",
         "weight",
     )
 
@@ -63,6 +65,8 @@ class Score:
         reads = reads_of(plugin.score_reads)
         #: The aspects of nodes that its answers depend on, in whatever way.
         self.reads = reads.row | reads.table
+        self.table_reads = reads.table
+        self.can_rate = hasattr(plugin, "rate")
         self.scale: Hashable = None
         #: Its scores are in the sums; not so while PreScore says Skip.
         self.counts = False
@@ -172,10 +176,12 @@ class KeptScores:
         rows, aspects, verdicts = changes.few, changes.aspects, self._verdicts
         if rows is None or verdicts.refolded or verdicts.refolded is None or self._state.plugin_meter is not None:
             return False
-        concerned = [score for score in self.scores if score.counts and score.reads & aspects]
+        concerned = []
         for score in self.scores:
-            if score.reads & aspects and not score.skips_for_good and not self._is_rated(score, aspects):
-                return False
+            if score.reads & aspects and not self._stays_skipped(score, aspects):
+                if not self._is_rated(score, aspects):
+                    return False
+                concerned.append(score)
         infos, fits, sums, total = self._cluster.nodes.infos, verdicts.fits, self._sums, self.total
         for score in concerned:
             rate = score.rate
@@ -197,9 +203,13 @@ class KeptScores:
             total[row] = sums[row] if fits[row] else -1
         return True
 
+    def _stays_skipped(self, score: Score, aspects: int) -> bool:
+        if score.skips_for_good:
+            return True
+        return not score.table_reads & aspects and not score.counts and score.plugin.name in self._state.skip_score
+
     def _is_rated(self, score: Score, aspects: int) -> bool:
-        reads = reads_of(score.plugin.score_reads)
-        return not reads.table & aspects and score.counts and hasattr(score.plugin, "rate")
+        return not score.table_reads & aspects and score.counts and score.can_rate
 
     def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
         reads = reads_of(score.plugin.score_reads)

@@ -82,7 +82,7 @@ class VolumeBinding(Plugin):
         return Verdicts(why.astype(np.int32), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
-        return Status.skip() if self._shape is None else None
+        return Status.skip(lasting=True) if self._shape is None else None
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         claims = state.get(STATE_KEY)
