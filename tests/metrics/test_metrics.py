@@ -68,7 +68,7 @@ def exercised():
     metrics.queue_incoming_pods("active", "UnschedulablePodAdd")
     metrics.inflight_events("PodPopped").set(1)
     metrics.queueing_hint("VolumeBinding", "PersistentVolumeAdd", "Queue", 0.00002)
-    metrics.event_handling("NodeAdd", 0.0003)
+    metrics.event_handling_series("NodeAdd").observe(0.0003)
     metrics.cache_size(nodes=3, pods=5, assumed_pods=1)
     metrics.batch_attempt("default-scheduler", "no_hint")
     metrics.batch_cache_flushed("default-scheduler", "empty_list")
@@ -227,6 +227,23 @@ def test_an_observation_counts_in_the_first_bucket_that_holds_it(value, bucket):
     histogram.observe(value)
     assert [i for i, n in enumerate(histogram.counts) if n] == [bucket]
     assert (histogram.count, histogram.sum) == (1, value)
+
+
+def test_observations_are_counted_up_whenever_it_is_asked_for_and_no_more_than_once():
+    metrics = Metrics()
+    series = metrics.extension_point_series("Filter", "Success", "default-scheduler")
+    name = ("scheduler_framework_extension_point_duration_seconds", "Filter", "Success", "default-scheduler")
+    series.observe(0.25)
+    metrics.count_up()
+    series.observe(0.5)
+    assert metrics.value(*name) == 2
+    metrics.count_up()
+    assert (metrics.value(*name), series.sum) == (2, 0.75)
+    series.observe(1.0)
+    metrics.reset()
+    assert (metrics.value(*name), series.sum) == (0, 0)
+    series.observe(2.0)
+    assert (metrics.value(*name), series.sum) == (1, 2.0)
 
 
 def test_buckets_are_cumulative_in_the_text():

@@ -43,6 +43,10 @@ class Metrics:
         self._declare_framework()
         self._declare_gated()
         self._declare_process()
+        # Of what is counted for each pod the series are found with one look.
+        self._attempt_series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._rest_series: dict[tuple[str, str, str], tuple[Counter, Histogram, Histogram, Histogram]] = {}
+        self._histograms: list[Family[Histogram]] = [each for each in self.families if each.kind == "histogram"]
         # Series that the original shows before anything happened.
         for queue in QUEUES:
             self._pending_pods.labels(queue)
@@ -60,8 +64,13 @@ class Metrics:
 
     def schedule_attempt(self, result: str, profile: str, seconds: float) -> None:
         """One attempt ended: `seconds` cover the algorithm and, where it came to that, the binding."""
-        self._attempts.labels(result, profile).value += 1
-        self._attempt_duration.labels(result, profile).observe(seconds)
+        known = self._attempt_series.get((result, profile))
+        if known is None:
+            known = self._attempts.labels(result, profile), self._attempt_duration.labels(result, profile)
+            self._attempt_series[result, profile] = known
+        count, durations = known
+        count.value += 1
+        durations.observe(seconds)
 
     def scheduling_algorithm(self, seconds: float) -> None:
         self._scheduling_algorithm.labels().observe(seconds)
@@ -129,8 +138,9 @@ class Metrics:
         """A queueing hint answered; `hint` is Queue, QueueSkip or Error."""
         self._queueing_hint.labels(plugin, event, hint).observe(seconds)
 
-    def event_handling(self, event: str, seconds: float) -> None:
-        self._event_handling.labels(event).observe(seconds)
+    def event_handling_series(self, event: str) -> Histogram:
+        """Seconds that one event of the cluster took."""
+        return self._event_handling.labels(event)
 
     def cache_size(self, *, nodes: int, pods: int, assumed_pods: int) -> None:
         self._cache_size.labels("nodes").value = nodes
@@ -189,10 +199,19 @@ class Metrics:
 
     def rest_request(self, code: str, method: str, host: str, seconds: float, sent: int = 0, received: int = 0) -> None:
         """One request to the API server ended; `code` is the HTTP status or `<error>`, sizes are in bytes."""
-        self._rest_requests.labels(code, host, method).value += 1
-        self._rest_duration.labels(method, host).observe(seconds)
-        self._rest_sent.labels(method, host).observe(sent)
-        self._rest_received.labels(method, host).observe(received)
+        known = self._rest_series.get((code, host, method))
+        if known is None:
+            known = self._rest_series[code, host, method] = (
+                self._rest_requests.labels(code, host, method),
+                self._rest_duration.labels(method, host),
+                self._rest_sent.labels(method, host),
+                self._rest_received.labels(method, host),
+            )
+        count, durations, sizes_sent, sizes_received = known
+        count.value += 1
+        durations.observe(seconds)
+        sizes_sent.observe(sent)
+        sizes_received.observe(received)
 
     def rest_stream(self, code: str, method: str, host: str) -> None:
         """A watch was opened, or refused; it is not timed."""
@@ -225,6 +244,12 @@ class Metrics:
     def before_export(self, update: Callable[[], None]) -> None:
         """`update` is called whenever the text is made: for gauges that are cheaper to count then than to keep."""
         self._updates.append(update)
+
+    def count_up(self) -> None:
+        """Histograms keep each observation until somebody reads or this is called: now and then, by who makes many."""
+        for family in self._histograms:
+            for series in family.all():
+                series.count_up()
 
     def _update(self) -> None:
         for update in self._updates:

@@ -58,18 +58,42 @@ class Gauge:
 
 
 class Histogram:
-    """Counts by upper bound, each observation in the first bucket whose bound is not below it."""
+    """Counts by upper bound, each observation in the first bucket whose bound is not below it.
 
-    __slots__ = ("bounds", "counts", "sum")
+    `observe(value)` only takes a note: notes become counts when somebody reads, or at the next `count_up`, which has to
+    be called now and then.
+    """
+
+    __slots__ = ("_counts", "_notes", "_sum", "bounds", "observe")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum: float = 0
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum: float = 0
+        self._notes: list[float] = []
+        # A pod is observed some thirty times: a method around this would cost ten times as much.
+        self.observe: Callable[[float], None] = self._notes.append
 
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+    def count_up(self) -> None:
+        notes = self._notes
+        if notes:
+            bounds, counts, total = self.bounds, self._counts, self._sum
+            for value in notes:
+                counts[bisect_left(bounds, value)] += 1
+                total += value
+            self._sum = total
+            notes.clear()
+
+    @property
+    def counts(self) -> list[int]:
+        """By bucket; the last is for what exceeds all bounds."""
+        self.count_up()
+        return self._counts
+
+    @property
+    def sum(self) -> float:
+        self.count_up()
+        return self._sum
 
     @property
     def count(self) -> int:
@@ -112,6 +136,9 @@ class Family(Generic[Series]):
 
     def items(self) -> Iterator[tuple[tuple[str, ...], Series]]:
         yield from self._series.items()
+
+    def all(self) -> Iterator[Series]:
+        yield from self._series.values()
 
     def reset(self) -> None:
         """Start from zero. Series stay the objects they are: whoever keeps one goes on writing to what is exported."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from kubesched.api.core import Node, Pod
 from kubesched.api.pod_requests import is_resize_infeasible, node_share
 from kubesched.framework.events import NODE, ActionType, ClusterEvent
@@ -41,7 +43,12 @@ def pod_update_events(resource: str, old: Pod, new: Pod) -> list[ClusterEvent]:
         actions.append(ActionType.UPDATE_POD_TOLERATION)
     if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
         actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-    return [ClusterEvent(resource, action) for action in actions or [ActionType.UPDATE_OTHER]]
+    return [_event(resource, action) for action in actions or [ActionType.UPDATE_OTHER]]
+
+
+@cache
+def _event(resource: str, action: ActionType) -> ClusterEvent:
+    return ClusterEvent(resource, action)
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:

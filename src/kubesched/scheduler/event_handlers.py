@@ -17,7 +17,7 @@ from kubesched.api.kinds import Kind
 from kubesched.clock import Clock
 from kubesched.framework import events
 from kubesched.framework.events import ActionType, ClusterEvent
-from kubesched.metrics import Metrics
+from kubesched.metrics import Histogram, Metrics
 from kubesched.scheduler.cluster_events import node_update_events, pod_update_events
 from kubesched.scheduler.queue import SchedulingQueue
 from kubesched.state.cluster_state import ClusterState
@@ -50,6 +50,7 @@ class EventHandlers:
         self._clock = clock
         self._metrics = metrics
         self._began_s = 0.0
+        self._durations: dict[ClusterEvent, Histogram] = {}
         #: Pods of our profiles without a node, in their newest version, by UID; also those that are assumed.
         self.pending: dict[str, Pod] = {}
         self._pod_keys: dict[ObjectKey, str] = {}
@@ -145,7 +146,10 @@ class EventHandlers:
             self._observe(event)
 
     def _observe(self, event: ClusterEvent) -> None:
-        self._metrics.event_handling(event.label, self._clock.monotonic() - self._began_s)
+        durations = self._durations.get(event)
+        if durations is None:
+            durations = self._durations[event] = self._metrics.event_handling_series(event.label)
+        durations.observe(self._clock.monotonic() - self._began_s)
 
     # -- pods
 

@@ -44,6 +44,10 @@ TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any]]
 
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
+#: How many turns of the loop leave notes that are not yet counted.
+_TURNS_UNCOUNTED = 200
+#: The longest that nothing turns at all.
+_REST_S = 30.0
 #: How long a stop waits for binds whose calls are on their way.
 _STOP_S = 5.0
 
@@ -75,6 +79,7 @@ class Scheduler:
         self._start_binding = start_binding or _start_soon
         self._awake = asyncio.Event()
         self._stopping = False
+        self._turns = 0
         #: Who runs a scheduling cycle that is not over: one that waits for an extender.
         self._attempting: asyncio.Task[Any] | None = None
         self._attempted: QueuedPod | None = None
@@ -141,10 +146,10 @@ class Scheduler:
         """Keep state and queue up to date without scheduling, until cancelled: somebody else leads."""
         while not self._stopping:
             self.inbox.apply_all()
-            self.state.nodes.journal.trim(self.state.nodes.row_count)
+            self._tidy()
             self._awake.clear()
             if not self.inbox:
-                await self._awake.wait()
+                await self._sleep(_REST_S)
 
     async def _run(self) -> None:
         while not self._stopping:
@@ -162,11 +167,10 @@ class Scheduler:
         """Apply the inbox, then try one pod; False when no pod is ready."""
         self.inbox.apply_all()
         queued = self.queue.pop()
-        if queued is None:
-            return False
-        await self.schedule_one(queued)
-        self.state.nodes.journal.trim(self.state.nodes.row_count)
-        return True
+        if queued is not None:
+            await self.schedule_one(queued)
+        self._tidy()
+        return queued is not None
 
     async def schedule_one(self, queued: QueuedPod) -> None:
         """One attempt for a popped pod, its binding running on by itself."""
@@ -207,6 +211,13 @@ class Scheduler:
             await asyncio.gather(*late, return_exceptions=True)
         self.inbox.apply_all()
 
+    def _tidy(self) -> None:
+        """What was written down on the way must not grow for ever."""
+        self.state.nodes.journal.trim(self.state.nodes.row_count)
+        self._turns += 1
+        if self._turns % _TURNS_UNCOUNTED == 0:
+            self.metrics.count_up()
+
     def _skips(self, pod: Pod, runtime: Runtime) -> bool:
         """A pod that is being deleted, or that is assumed already because an update queued it again."""
         if pod.is_terminating:
@@ -226,7 +237,10 @@ class Scheduler:
         self._awake.clear()
         if self.inbox or self.queue.active or self._stopping:
             return
-        timer = self.clock.call_later(max(self.queue.next_due() - self.clock.now(), 0.0), self._wake)
+        await self._sleep(max(self.queue.next_due() - self.clock.now(), 0.0))
+
+    async def _sleep(self, most_s: float) -> None:
+        timer = self.clock.call_later(most_s, self._wake)
         try:
             await self._awake.wait()
         finally:
