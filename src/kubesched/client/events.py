@@ -15,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from kubesched.api import kinds
 from kubesched.api.errors import ApiError, KubeschedError
@@ -175,15 +177,15 @@ class EventSink:
 
     def _give_up(self, series: _Series, reason: str) -> None:
         self.failed += 1
-        metadata = series.document["metadata"]
+        document = series.document
         log.warning(
             "event not recorded namespace=%s event=%s reason=%s error=%s",
-            metadata["namespace"], metadata["name"], series.document["reason"], reason,
+            document.metadata.namespace, document.metadata.name, document.reason, reason,
         )  # fmt: skip
 
     async def _create(self, series: _Series) -> None:
         document = series.document
-        target = f"{_EVENTS}/{document['metadata']['namespace']}/events"  # `Kind.path` costs as much as the JSON
+        target = f"{_EVENTS}/{document.metadata.namespace}/events"  # `Kind.path` costs as much as the JSON
         try:
             await self._client.request("POST", target, encode(document))
         except ApiError as error:
@@ -191,14 +193,11 @@ class EventSink:
                 raise
 
     async def _patch(self, series: _Series) -> None:
-        metadata = series.document["metadata"]
-        series.document["series"] = {
-            "count": series.count,
-            "lastObservedTime": format_micro_time(series.last_seen),
-        }
+        metadata = series.document.metadata
+        series.document.series = _Count(series.count, format_micro_time(series.last_seen))
         series.told = series.count
-        patch = encode({"series": series.document["series"]})
-        target = f"{_EVENTS}/{metadata['namespace']}/events/{metadata['name']}"
+        patch = encode({"series": series.document.series})
+        target = f"{_EVENTS}/{metadata.namespace}/events/{metadata.name}"
         try:
             await self._client.request("PATCH", target, patch, content_type=STRATEGIC_MERGE_PATCH)
         except ApiError as error:
@@ -222,34 +221,62 @@ class EventSink:
         if series.count > series.told:
             self._put(_Pending(series, is_patch=True))
 
-    def _document(self, event: EventRecord, now: float) -> dict[str, Any]:
+    def _document(self, event: EventRecord, now: float) -> _Document:
         # Two events about one pod may fall into one reading of the clock; their names must differ.
         self._last_nanos = max(int(now * 1_000_000) * 1000, self._last_nanos + 1)
         metadata = event.regarding.metadata
-        document: dict[str, Any] = {
-            "kind": "Event",
-            "apiVersion": "events.k8s.io/v1",
-            "metadata": {
-                "name": f"{metadata.name}.{self._last_nanos:x}",
-                "namespace": metadata.namespace or "default",
-            },
-            "eventTime": format_micro_time(now),
-            "reportingController": event.reporting_controller,
-            "reportingInstance": f"{event.reporting_controller}-{self._host}",
-            "action": event.action,
-            "reason": event.reason,
-            "regarding": _reference(event.regarding),
-        }
-        if event.related is not None:
-            document["related"] = _reference(event.related)
-        document |= {
-            "note": cut_note(event.note),
-            "type": event.type,
-            "deprecatedSource": {},
-            "deprecatedFirstTimestamp": None,
-            "deprecatedLastTimestamp": None,
-        }
-        return document
+        return _Document(
+            metadata=_Name(f"{metadata.name}.{self._last_nanos:x}", metadata.namespace or "default"),
+            event_time=format_micro_time(now),
+            reporting_controller=event.reporting_controller,
+            reporting_instance=f"{event.reporting_controller}-{self._host}",
+            action=event.action,
+            reason=event.reason,
+            regarding=_reference(event.regarding),
+            related=UNSET if event.related is None else _reference(event.related),
+            note=cut_note(event.note),
+            type=event.type,
+        )
+
+
+class _Name(msgspec.Struct, gc=False):
+    name: str
+    namespace: str
+
+
+class _Reference(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str = ""
+    api_version: str
+    resource_version: str = ""
+
+
+class _Count(msgspec.Struct, rename="camel", gc=False):
+    count: int
+    last_observed_time: str
+
+
+class _Document(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+    """An event as it is sent, field by field in the recorded order."""
+
+    kind: str = "Event"
+    api_version: str = "events.k8s.io/v1"
+    metadata: _Name
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    action: str
+    reason: str
+    regarding: _Reference
+    related: _Reference | UnsetType = UNSET
+    note: str
+    type: str
+    deprecated_source: dict[str, str] = {}
+    deprecated_first_timestamp: None = None
+    deprecated_last_timestamp: None = None
+    series: _Count | UnsetType = UNSET
 
 
 class _Series:
@@ -257,7 +284,7 @@ class _Series:
 
     __slots__ = ("count", "document", "last_seen", "told", "told_at")
 
-    def __init__(self, document: dict[str, Any], now: float) -> None:
+    def __init__(self, document: _Document, now: float) -> None:
         self.document = document
         self.count = 1
         self.told = 1
@@ -281,30 +308,30 @@ def cut_note(note: str) -> str:
 
 
 def _key(event: EventRecord) -> tuple[Any, ...]:
-    return (
+    about = event.regarding.metadata
+    key = (
         event.type,
         event.action,
         event.reason,
         event.reporting_controller,
-        *_identity(event.regarding),
-        *(_identity(event.related) if event.related is not None else ()),
+        about.namespace,
+        about.name,
+        about.uid,
+        about.resource_version,
     )
+    if event.related is None:
+        return key
+    other = event.related.metadata
+    return (*key, other.namespace, other.name, other.uid, other.resource_version)
 
 
-def _identity(obj: Object) -> Iterable[str]:
-    metadata = obj.metadata
-    return metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
-
-
-def _reference(obj: Object) -> dict[str, str]:
+def _reference(obj: Object) -> _Reference:
     kind, metadata = kinds.of(obj), obj.metadata
-    reference = {"kind": kind.kind}
-    if metadata.namespace:
-        reference["namespace"] = metadata.namespace
-    reference["name"] = metadata.name
-    if metadata.uid:
-        reference["uid"] = metadata.uid
-    reference["apiVersion"] = kind.api_version
-    if metadata.resource_version:
-        reference["resourceVersion"] = metadata.resource_version
-    return reference
+    return _Reference(
+        kind=kind.kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        api_version=kind.api_version,
+        resource_version=metadata.resource_version,
+    )

@@ -167,19 +167,41 @@ def _mapping(answer: bytes) -> dict[str, Any]:
 
 def _is_success(answer: bytes) -> bool:
     """Whether a server says that it has bound: with a Status of success or, some of them, the Binding."""
-    document = _mapping(answer)
-    return document.get("status") == "Success" or document.get("kind") == "Binding"
+    try:
+        said = _SAID.decode(answer)
+    except codec.MALFORMED:
+        return False
+    return said.status == "Success" or said.kind == "Binding"
+
+
+class _Said(msgspec.Struct, gc=False):
+    kind: object = None
+    status: object = None
+
+
+_SAID: Final = msgspec.json.Decoder(_Said)
+
+
+class _Precondition(msgspec.Struct, gc=False):
+    name: str
+    namespace: str
+    uid: str
+
+
+class _NodeName(msgspec.Struct, kw_only=True, gc=False):
+    kind: str = "Node"
+    name: str
+
+
+class _Binding(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+    kind: str = "Binding"
+    api_version: str = "v1"
+    metadata: _Precondition
+    target: _NodeName
 
 
 def binding_body(namespace: str, name: str, uid: str, node_name: str) -> bytes:
-    return encode(
-        {
-            "kind": "Binding",
-            "apiVersion": "v1",
-            "metadata": {"name": name, "namespace": namespace, "uid": uid},
-            "target": {"kind": "Node", "name": node_name},
-        }
-    )
+    return encode(_Binding(metadata=_Precondition(name, namespace, uid), target=_NodeName(name=node_name)))
 
 
 def status_patch(
