@@ -16,6 +16,7 @@ from kubesched.preemption.budgets import Budgets
 from kubesched.preemption.candidate import Candidate
 from kubesched.preemption.choice import Choice, choose
 from kubesched.preemption.execution import Execution
+from kubesched.preemption.kept_outcomes import KeptOutcomes
 from kubesched.preemption.lowest_priority import LowestPriorities
 from kubesched.preemption.rules import Rules
 from kubesched.preemption.search import Search, Sought
@@ -62,6 +63,7 @@ class Preemption:
         self._candidates_min = candidates_min
         self._execution = Execution(handle, plugin_name)
         self._lowest = LowestPriorities(handle.state.nodes)
+        self._kept = KeptOutcomes(handle.state, self._rules)
         self._budgets = Budgets(())
         self._budgets_version = -1
 
@@ -107,7 +109,9 @@ class Preemption:
         table = self._handle.state.nodes
         runtime = self._handle.runtime
         assert runtime is not None, "plugins preempt after the profile is complete"
-        search = Search(runtime.filtering, self._rules, state, table, self._current_budgets(), self._lowest)
+        budgets = self._current_budgets()
+        kept = self._kept.of_attempt(state, runtime, budgets)
+        search = Search(runtime.filtering, self._rules, state, table, budgets, self._lowest, kept)
         promising = diagnosis.node_statuses.rows_with(Code.UNSCHEDULABLE, table)
         if len(promising):
             search.run(promising, self._sought(len(promising), everywhere))

@@ -50,14 +50,21 @@ CRITERIA: tuple[Criterion, ...] = (
     Criterion("latest start of the most important victims", _top_start, highest=True),
 )
 
+SENIORITY = attrgetter("seniority")
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     #: (victim, preemptor, node) -> may it be preempted? On top of its lower priority; None for no further rule.
     may_be_victim: Callable[[PodInfo, PodInfo, NodeInfo], bool] | None = None
     #: A key that sorts the most important pod first.
-    importance: Callable[[PodInfo], Any] = attrgetter("seniority")
+    importance: Callable[[PodInfo], Any] = SENIORITY
     criteria: Sequence[Criterion] = CRITERIA
+
+    @property
+    def look_at_pods_alone(self) -> bool:
+        """Whether the victims on a node are the same as long as its pods are; what plugins say may read anything."""
+        return self.may_be_victim is None and self.importance is SENIORITY
 
     def victims_on(self, node: NodeInfo, preemptor: PodInfo) -> list[PodInfo]:
         """The pods of the node that may be preempted, the most important first."""

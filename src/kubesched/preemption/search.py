@@ -2,7 +2,7 @@
 
 Only nodes whose rejection was Unschedulable are worth a try; UnschedulableAndUnresolvable says that no pod's leaving
 would help. They are tried from a random one on, in row order, until there are as many candidates as wanted, at least
-one of them without a broken budget.
+one of them without a broken budget. What is known of a node from earlier searches is not tried again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from kubesched.framework.status import Status
 from kubesched.preemption.budgets import Budgets
 from kubesched.preemption.candidate import Candidate
 from kubesched.preemption.dry_run import dry_run
+from kubesched.preemption.kept_outcomes import Outcome, Outcomes
 from kubesched.preemption.lowest_priority import LowestPriorities
 from kubesched.preemption.rules import Rules
 from kubesched.state.node_table import NodeTable
+from kubesched.state.pod_info import PodInfo
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
@@ -48,6 +50,7 @@ class Search:
         table: NodeTable,
         budgets: Budgets,
         lowest: LowestPriorities,
+        kept: Outcomes,
     ) -> None:
         self._filtering = filtering
         self._rules = rules
@@ -55,6 +58,7 @@ class Search:
         self._table = table
         self._budgets = budgets
         self._lowest = lowest
+        self._kept = kept
         self._sparing: list[Candidate] = []
         self._breaking: list[Candidate] = []
         self._codes = np.zeros(table.row_count, dtype=np.int32)
@@ -92,16 +96,8 @@ class Search:
 
     def _try(self, rows: NDArray[np.intp], wanted: int) -> bool:
         """Whether there are enough candidates now."""
-        infos, preemptor = self._table.infos, self._state.pod_info
-        potential = [self._rules.victims_on(infos[row], preemptor) for row in rows.tolist()]
-        if not all(potential):
-            have_victims = np.array([bool(pods) for pods in potential], dtype=np.bool_)
-            self._codes[rows[~have_victims]] = 1
-            rows, potential = rows[have_victims], [pods for pods in potential if pods]
-            if not potential:
-                return False
-        outcomes = dry_run(self._filtering, self._state, self._table, rows, potential, self._budgets)
-        for row, outcome in zip(rows.tolist(), outcomes, strict=True):
+        numbers = rows.tolist()
+        for row, outcome in zip(numbers, self._outcomes(numbers), strict=True):
             if isinstance(outcome, Status):
                 self._codes[row] = self._status_id(outcome)
                 continue
@@ -111,6 +107,33 @@ class Search:
             if self._sparing and len(self._sparing) + len(self._breaking) >= wanted:
                 return True
         return False
+
+    def _outcomes(self, rows: list[int]) -> list[Outcome]:
+        known = self._kept.known(rows)
+        unknown = [row for row, outcome in zip(rows, known, strict=True) if outcome is None]
+        if not unknown:
+            return [outcome for outcome in known if outcome is not None]
+        found = self._find_out(unknown)
+        for row, outcome in found.items():
+            self._kept.keep(row, outcome)
+        return [outcome or found[row] for row, outcome in zip(rows, known, strict=True)]
+
+    def _find_out(self, rows: list[int]) -> dict[int, Outcome]:
+        """By row what a dry run comes to."""
+        infos, preemptor = self._table.infos, self._state.pod_info
+        outcomes: dict[int, Outcome] = {}
+        potential: dict[int, list[PodInfo]] = {}
+        for row in rows:
+            if pods := self._rules.victims_on(infos[row], preemptor):
+                potential[row] = pods
+            else:
+                outcomes[row] = NO_VICTIMS
+        if potential:
+            tried = np.fromiter(potential, dtype=np.intp)
+            pods_of_each = list(potential.values())
+            said = dry_run(self._filtering, self._state, self._table, tried, pods_of_each, self._budgets)
+            outcomes.update(zip(potential, said, strict=True))
+        return outcomes
 
     def _status_id(self, status: Status) -> int:
         found = self._status_ids.get(status)
