@@ -123,6 +123,11 @@ REFUSED_ON_CREATE = [
         {"spec.strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}},
         "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'",
     ),
+    (
+        STATEFUL_SETS,
+        {"spec.selector": {}},
+        "spec.selector: Invalid value: {}: empty selector is invalid for statefulset",
+    ),
     (SERVICES, {"spec.ports": None}, "spec.ports: Required value"),
     (SERVICES, {"spec": None}, "spec.ports: Required value"),
     (
@@ -344,6 +349,17 @@ SCHEDULES = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_schedules(schedule: str) -> None:
     assert schedule_fault(schedule) == SCHEDULES[schedule]
+
+
+def test_pods_of_a_stateful_set_mount_its_claims() -> None:
+    cluster = Lively()
+    claim = {"metadata": {"name": "data"}, "spec": {**CLAIM["spec"], "storageClassName": "demo"}}
+    document = changed(SAMPLES[STATEFUL_SETS], {"spec.volumeClaimTemplates": [claim]})
+    document["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    cluster.ok("POST", STATEFUL_SETS, document)
+    cluster.run()
+    (volume,) = cluster.get("/api/v1/namespaces/default/pods/x-0")["spec"]["volumes"]
+    assert volume == {"name": "data", "persistentVolumeClaim": {"claimName": "data-x-0"}}
 
 
 def test_a_pod_without_a_host_has_nothing_to_talk_to() -> None:

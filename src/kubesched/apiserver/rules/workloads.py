@@ -153,13 +153,20 @@ def _create_job(api: Api, resource: Resource, document: Json) -> None:
 
 
 def _check_selected(document: Json) -> list[Cause]:
+    return _check_controlled(document) + check_pod_spec(document["spec"]["template"]["spec"], "spec.template.spec")
+
+
+def _check_controlled(document: Json) -> list[Cause]:
+    """All but the pods themselves: those of a StatefulSet mount volumes that come from its claims, so that the original
+    leaves them to be found wrong when they are made."""
     spec = document["spec"]
     selector = spec.get("selector")
     causes: list[Cause] = []
     if selector is None:
         causes.append(required("spec.selector"))
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        causes.append(invalid_value("spec.selector", selector, "empty selector is invalid for deployment"))
+        owner = _OWNER_IN_ERRORS.get(document["kind"], "deployment")
+        causes.append(invalid_value("spec.selector", selector, f"empty selector is invalid for {owner}"))
     labels = (spec["template"].get("metadata") or {}).get("labels") or {}
     wanted = (selector or {}).get("matchLabels") or {}
     if selector is not None and any(labels.get(key) != value for key, value in wanted.items()):
@@ -174,7 +181,7 @@ def _check_selected(document: Json) -> list[Cause]:
     policy = spec["template"]["spec"].get("restartPolicy")
     if policy != "Always":
         causes.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
-    return causes + check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+    return causes
 
 
 def _check_deployment(document: Json) -> list[Cause]:
@@ -201,7 +208,7 @@ def _check_rolling(strategy: Json, path: str) -> list[Cause]:
 def _stateful_set_kept(old: Json, new: Json) -> list[Cause]:
     before, after = ({n: v for n, v in d["spec"].items() if n not in _STATEFUL_MUTABLE} for d in (old, new))
     if before == after:
-        return _check_selected(new)
+        return _check_controlled(new)
     named = "', '".join(_STATEFUL_MUTABLE[:-1])
     text = f"updates to statefulset spec for fields other than '{named}' and '{_STATEFUL_MUTABLE[-1]}' are forbidden"
     return [forbidden_field("spec", text)]
@@ -286,6 +293,7 @@ def _selector_fixed(old: Json, new: Json) -> list[Cause]:
     return [] if before == after else [invalid_value("spec.selector", after, "field is immutable")]
 
 
+_OWNER_IN_ERRORS = {"StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _CRON_NAME_LIMIT = 52  # the names of its jobs have eleven more
 _STATEFUL_MUTABLE = (
@@ -322,7 +330,7 @@ REPLICATION_CONTROLLER = Rules(
 STATEFUL_SET = Rules(
     default=_default_stateful_set,
     on_create=_create_stateful_set,
-    validate=_check_selected,
+    validate=_check_controlled,
     validate_update=_stateful_set_kept,
     warn=_template_warnings,
     label_name=True,
