@@ -182,6 +182,23 @@ class TestPool:
             assert server.connections == 1
             pool.close()
 
+    async def test_each_exchange_on_kept_connections_has_a_time_of_its_own(self):
+        async with WireServer(*[answering(200, b"ok")] * 3, park, park, park) as server:
+            pool = pool_of(server, limit=3)
+
+            async def ask(timeout_s):
+                return await pool.exchange("POST", request_head("POST", "/", "h", [], b"x"), b"x", timeout_s)
+
+            await asyncio.gather(*(get(pool) for _ in range(3)))
+            patient = asyncio.create_task(ask(60.0))
+            impatient = [asyncio.create_task(ask(timeout_s)) for timeout_s in (0.05, 0.1)]
+            for late in impatient:
+                with pytest.raises(TimeoutError):
+                    await late
+            assert not patient.done()
+            patient.cancel()
+            pool.close()
+
     async def test_a_kept_connection_that_was_closed_meanwhile(self):
         async def answer_and_close(seen, reply):
             await reply.answer(200, b"one")

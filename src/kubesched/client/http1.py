@@ -12,6 +12,7 @@ kept connection turns out to have been closed meanwhile.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import socket
 import ssl
@@ -269,6 +270,8 @@ class Pool:
         self._busy: set[_Connection] = set()
         self._opening = 0
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_at_s = math.inf
         self._is_closed = False
         self._is_retired = False
 
@@ -281,15 +284,11 @@ class Pool:
         message = head if body is None else head + body
         connection = self._take_idle()
         if connection is not None:
-            # `asyncio.timeout` would be a tenth of the call.
-            timer = self._loop.call_later(timeout_s, connection.time_out)
             try:
-                return await self._ask(connection, message)
+                return await self._ask(connection, message, self._deadline_s(timeout_s))
             except DisconnectedError as error:
                 if not error.untouched or method != "GET":
                     raise
-            finally:
-                timer.cancel()
         async with asyncio.timeout(timeout_s):
             connection = await (self._take() if connection is None else self._open())
             was_kept = connection.was_used
@@ -308,6 +307,8 @@ class Pool:
             connection.hang_up()
         while self._wake(None):
             pass
+        if self._timer is not None:
+            self._timer.cancel()
 
     def retire(self) -> None:
         """Keeps no connection from now on: those in use are closed when they are done."""
@@ -316,7 +317,8 @@ class Pool:
             connection.hang_up()
         self._idle.clear()
 
-    async def _ask(self, connection: _Connection, message: bytes) -> Answer:
+    async def _ask(self, connection: _Connection, message: bytes, deadline_s: float = math.inf) -> Answer:
+        connection.deadline_s = deadline_s
         self._busy.add(connection)
         try:
             answer = await connection.ask(message)
@@ -327,6 +329,27 @@ class Pool:
             self._busy.discard(connection)
             self._give_back(connection)
         return answer
+
+    def _deadline_s(self, timeout_s: float) -> float:
+        """One timer serves all exchanges, for hardly any of them takes too long: a timer each, or `asyncio.timeout`,
+        would be a tenth of the call."""
+        deadline_s = self._loop.time() + timeout_s
+        if deadline_s < self._looks_at_s:
+            self._look_at(deadline_s)
+        return deadline_s
+
+    def _look_at(self, when_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at_s = when_s
+        self._timer = self._loop.call_at(when_s, self._look) if when_s < math.inf else None
+
+    def _look(self) -> None:
+        """End what has taken too long."""
+        now_s = self._loop.time()
+        for connection in [each for each in self._busy if each.deadline_s <= now_s]:
+            connection.time_out()
+        self._look_at(min((each.deadline_s for each in self._busy if each.deadline_s > now_s), default=math.inf))
 
     def _take_idle(self) -> _Connection | None:
         if self._is_closed:
@@ -403,6 +426,8 @@ class _Connection(asyncio.Protocol):
         self._loop = loop
         self.was_used = False
         self.idle_since_s = 0.0
+        #: When the exchange under way has taken too long, by the loop's clock.
+        self.deadline_s = math.inf
         self.is_usable = False
         self._transport: asyncio.Transport | None = None
         self._parser: ResponseParser | None = None  # of an answer that is not plain

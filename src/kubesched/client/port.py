@@ -8,6 +8,7 @@ are set in it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import msgspec
@@ -130,8 +131,8 @@ class ApiPort:
     def record_event(self, event: EventRecord) -> None:
         self._events.record(event)
 
-    async def _write(self, method: str, target: str, body: bytes, content_type: str = "application/json") -> bytes:
-        return await self._client.request(method, target, body, content_type=content_type, guard=self._guard)
+    def _write(self, method: str, target: str, body: bytes, content_type: str = "application/json") -> Awaitable[bytes]:
+        return self._client.request(method, target, body, content_type=content_type, guard=self._guard)
 
     async def _current(self, kind: kinds.Kind, known: Object) -> dict[str, Any]:
         """The server's document, provided that it is still at the version that the decision was made on."""

@@ -18,22 +18,27 @@ NO_ANSWER: Final = "<error>"
 Post = Callable[..., Any]
 
 
-def _now(count: Callable[..., object], *args: Any) -> None:
-    count(*args)
-
-
 class RequestMetrics:
-    def __init__(self, metrics: Metrics, server: str, post: Post = _now) -> None:
+    def __init__(self, metrics: Metrics, server: str, post: Post | None = None) -> None:
         self._metrics = metrics
         self._host = urlsplit(server).netloc
         self._post = post
 
     def answered(self, code: str, method: str, seconds: float, sent: int, received: int) -> None:
-        self._post(self._metrics.rest_request, code, method, self._host, seconds, sent, received)
+        if self._post is None:
+            self._metrics.rest_request(code, method, self._host, seconds, sent, received)
+        else:
+            self._post(self._metrics.rest_request, code, method, self._host, seconds, sent, received)
 
     def opened(self, code: str, method: str) -> None:
         """A watch: how long it lasts says nothing."""
-        self._post(self._metrics.rest_stream, code, method, self._host)
+        if self._post is None:
+            self._metrics.rest_stream(code, method, self._host)
+        else:
+            self._post(self._metrics.rest_stream, code, method, self._host)
 
     def waited(self, method: str, seconds: float) -> None:
-        self._post(self._metrics.rest_rate_limited, method, self._host, seconds)
+        if self._post is None:
+            self._metrics.rest_rate_limited(method, self._host, seconds)
+        else:
+            self._post(self._metrics.rest_rate_limited, method, self._host, seconds)

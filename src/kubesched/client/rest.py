@@ -37,6 +37,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 _RETRIES: Final = 10
 _RETRY_AFTER_MAX_S: Final = 60.0
+_HEADERS_KEPT: Final = 16
 _REASONS: Final = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict",
                    410: "Gone", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable",
                    504: "Timeout"}  # fmt: skip
@@ -98,7 +99,7 @@ class ApiClient:
         self._user_agent = user_agent or default_user_agent()
         self._pool = pool
         self._metrics = metrics
-        self._plain_headers: HeaderPairs = (("Accept", JSON), ("User-Agent", self._user_agent))
+        self._headers_made: dict[tuple[str, str], HeaderPairs] = {}
 
     def lane(self, purpose: str, limiter: TokenBucket | None) -> ApiClient:
         """The same server for another purpose: with a limit, a few connections and a user agent of its own."""
@@ -128,11 +129,13 @@ class ApiClient:
 
         `guard` is called directly before each sending, after all waiting; what it raises ends the call unsent.
         """
-        if self._limiter is not None:
-            await self._wait_for_turn(self._limiter, method)
-        headers = self._plain_headers if body is None else self._headers_with(content_type)
-        request = Request(method, target, headers, body, timeout_s or self._timeout_s, pool=self._pool)
-        response = await self._exchange(request, headers, self._send, guard)
+        limiter, metrics = self._limiter, self._metrics
+        if limiter is not None:
+            waited_s = 0.0 if limiter.take_at_once() else await self._wait_for_turn(limiter)
+            if metrics is not None:
+                metrics.waited(method, waited_s)
+        request = Request(method, target, (), body, timeout_s or self._timeout_s, pool=self._pool)
+        response = await self._exchange(request, "" if body is None else content_type, self._send, guard)
         if response.status >= 300:
             raise error_of(response.status, response.headers, response.body)
         return response.body
@@ -142,8 +145,7 @@ class ApiClient:
 
     async def watch(self, target: str) -> Stream:
         """An open stream; the caller closes it. Not counted by the rate limit."""
-        headers = self._plain_headers
-        stream = await self._exchange(Request("GET", target, headers, None, self._timeout_s), headers, self._open, None)
+        stream = await self._exchange(Request("GET", target, (), None, self._timeout_s), "", self._open, None)
         if stream.status == 200:
             return stream
         try:
@@ -179,19 +181,15 @@ class ApiClient:
             if self._metrics is not None:
                 self._metrics.opened(code, request.method)
 
-    async def _wait_for_turn(self, limiter: TokenBucket, method: str) -> None:
-        waited_s = 0.0
-        if not limiter.take_at_once():
-            since_s = self._clock.monotonic()
-            await limiter.take()
-            waited_s = self._clock.monotonic() - since_s
-        if self._metrics is not None:
-            self._metrics.waited(method, waited_s)
+    async def _wait_for_turn(self, limiter: TokenBucket) -> float:
+        since_s = self._clock.monotonic()
+        await limiter.take()
+        return self._clock.monotonic() - since_s
 
     async def _exchange(
         self,
         request: Request,
-        headers: HeaderPairs,
+        content_type: str,
         send: Callable[[Request], Awaitable[A]],
         guard: Guard | None,
     ) -> A:
@@ -199,7 +197,7 @@ class ApiClient:
         was_refused = False
         for attempt in range(_RETRIES + 1):
             grant = await self._credentials.grant()
-            request.headers = self._authorized(headers, grant.authorization)
+            request.headers = self._headers(content_type, grant.authorization)
             request.certificate = grant.certificate
             if guard is not None:
                 guard()
@@ -223,13 +221,20 @@ class ApiClient:
                 await self._clock.sleep(pause_s)
         raise AssertionError("unreachable")
 
-    def _headers_with(self, content_type: str) -> HeaderPairs:
-        return (*self._plain_headers, ("Content-Type", content_type))
-
-    def _authorized(self, headers: HeaderPairs, authorization: str) -> HeaderPairs:
+    def _headers(self, content_type: str, authorization: str) -> HeaderPairs:
+        """Those of nearly all requests are one of very few tuples."""
+        known = self._headers_made.get((content_type, authorization))
+        if known is not None:
+            return known
+        pairs: HeaderPairs = (("Accept", JSON), ("User-Agent", self._user_agent))
+        if content_type:
+            pairs += (("Content-Type", content_type),)
         if authorization:
-            return (*headers, ("Authorization", authorization), *self._extra_headers)
-        return (*headers, *self._extra_headers) if self._extra_headers else headers
+            pairs += (("Authorization", authorization),)
+        if len(self._headers_made) >= _HEADERS_KEPT:
+            self._headers_made.clear()  # tokens come and go
+        made = self._headers_made[content_type, authorization] = (*pairs, *self._extra_headers)
+        return made
 
 
 def error_of(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:

@@ -122,8 +122,11 @@ class HttpTransport:
         body = request.body
         line = request_line(request.method, self._prefix + request.target)
         head = line + self._header_lines(request.headers) + length_line(body)
-        with _AsTransportErrors(request):
+        try:
             answer = await self._pool(request).exchange(request.method, head, body, request.timeout_s)
+        except Exception as error:
+            _raise_as_transport_error(error, request)
+            raise
         return Response(answer.status, answer.headers, answer.body)
 
     async def open(self, request: Request) -> Stream:
@@ -256,7 +259,7 @@ def _proxy_of_environment(cluster: ClusterConfig) -> str:
 
 
 class _AsTransportErrors:
-    """Turns what aiohttp and the system raise into our exceptions. (A generator would cost more than the JSON.)"""
+    """Turns what aiohttp and the system raise into our exceptions."""
 
     __slots__ = ("_request",)
 
@@ -267,15 +270,18 @@ class _AsTransportErrors:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, asyncio.CancelledError):
-            return
-        request = self._request
-        what = f"{request.method} {request.target.partition('?')[0]}"
-        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-            raise ConnectError(f"{what}: {error}") from error
-        if isinstance(error, DisconnectedError | ProtocolError | aiohttp.ClientError):
-            raise TransportError(f"{what}: {error or type(error).__name__}") from error
-        if isinstance(error, TimeoutError) and not error.errno:
-            raise TransportError(f"{what}: no answer within {request.timeout_s:g} s") from error
-        if isinstance(error, OSError):
-            raise ConnectError(f"{what}: {error}") from error
+        if isinstance(error, Exception):
+            _raise_as_transport_error(error, self._request)
+
+
+def _raise_as_transport_error(error: Exception, request: Request) -> None:
+    """Returns if it is none of those."""
+    what = f"{request.method} {request.target.partition('?')[0]}"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        raise ConnectError(f"{what}: {error}") from error
+    if isinstance(error, DisconnectedError | ProtocolError | aiohttp.ClientError):
+        raise TransportError(f"{what}: {error or type(error).__name__}") from error
+    if isinstance(error, TimeoutError) and not error.errno:
+        raise TransportError(f"{what}: no answer within {request.timeout_s:g} s") from error
+    if isinstance(error, OSError):
+        raise ConnectError(f"{what}: {error}") from error
