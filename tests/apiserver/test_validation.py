@@ -15,6 +15,7 @@ CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 APPS, JOBS = "/apis/apps/v1/namespaces/default", "/apis/batch/v1/namespaces/default/jobs"
 DEPLOYMENTS, STATEFUL_SETS = f"{APPS}/deployments", f"{APPS}/statefulsets"
 SERVICES, REPLICATORS = ("/api/v1/namespaces/default/" + plural for plural in ("services", "replicationcontrollers"))
+CONFIG_MAPS, SECRETS = ("/api/v1/namespaces/default/" + plural for plural in ("configmaps", "secrets"))
 CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 
 VOLUME: Json = {
@@ -44,6 +45,8 @@ SAMPLES = {
     SERVICES: SERVICE,
     REPLICATORS: REPLICATOR,
     CRON_JOBS: CRON_JOB,
+    CONFIG_MAPS: {"metadata": {"name": "x"}, "data": {"a": "b"}},
+    SECRETS: {"metadata": {"name": "x"}, "stringData": {"a": "b"}},
     VOLUMES: VOLUME,
     CLAIMS: CLAIM,
     CLASSES: CLASS,
@@ -224,6 +227,18 @@ REFUSED_ON_CREATE = [
         {"spec.jobTemplate.spec.template.spec.restartPolicy": "Always"},
         'spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
     ),
+    (
+        CONFIG_MAPS,
+        {"data.a b": "c"},
+        'data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric',
+    ),
+    (CONFIG_MAPS, {"data": {"..": "c"}}, "data[..]: Invalid value: \"..\": must not be '..'"),
+    (CONFIG_MAPS, {"data": {"..a": "c"}}, "data[..a]: Invalid value: \"..a\": must not start with '..'"),
+    (CONFIG_MAPS, {"data": {"a" * 254: "c"}}, "must be no more than 253 bytes"),
+    (CONFIG_MAPS, {"data.a": "x" * 1_048_577}, "[]: Too long: may not be more than 1048576 bytes"),
+    (CONFIG_MAPS, {"binaryData": {"a": "YQ=="}}, 'data[a]: Invalid value: "a": duplicate of key present in binaryData'),
+    (SECRETS, {"stringData.a": "x" * 1_048_577}, "data: Too long: may not be more than 1048576 bytes"),
+    (SECRETS, {"data": {"/": "YQ=="}}, 'data[/]: Invalid value: "/": a valid config key must consist of'),
     (CRON_JOBS, {"metadata.name": 53 * "x"}, "must be no more than 52 characters"),
 ]
 REFUSED_ON_UPDATE = [
@@ -272,6 +287,8 @@ ALLOWED_ON_UPDATE = [
         },
     ),
     (REPLICATORS, {"spec.replicas": 3}),
+    (CONFIG_MAPS, {"data.a": "x" * 1_048_576}),
+    (SECRETS, {"stringData.b": "x" * 1_048_575}),
     (CRON_JOBS, {"spec.schedule": "@hourly", "spec.suspend": True}),
     (VOLUMES, {"spec.persistentVolumeReclaimPolicy": "Delete", "spec.capacity.storage": "3Gi"}),
     (CLAIMS, {"spec.resources.requests.storage": "3Gi", "spec.volumeName": "v"}),

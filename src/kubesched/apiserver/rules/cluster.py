@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Any
 
 from kubesched.apiserver.resources import Resource
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITY_CLASSES = ("system-node-critical", "system-cluster-critical")
+
+
+DATA_LIMIT_BYTES = 1 << 20
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY_LIMIT = 253
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 
 
 def _default_namespace(namespace: Json) -> None:
@@ -52,8 +62,50 @@ def _default_secret(secret: Json) -> None:
     secret.setdefault("type", "Opaque")
 
 
-CONFIG_MAP = Rules(validate_update=_immutable_data)
-SECRET = Rules(default=_default_secret, validate_update=_immutable_data)
+def _check_config_map(document: Json) -> list[Cause]:
+    texts, binaries = document.get("data") or {}, document.get("binaryData") or {}
+    causes = _check_keys(texts, "data")
+    causes += [
+        invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in texts if key in binaries
+    ]
+    causes += _check_keys(binaries, "binaryData")
+    size_bytes = sum(len(text.encode()) for text in texts.values()) + _decoded_bytes(binaries)
+    return causes + _check_size(size_bytes, "[]")
+
+
+def _check_secret(document: Json) -> list[Cause]:
+    data = document.get("data") or {}
+    return _check_keys(data, "data") + _check_size(_decoded_bytes(data), "data")
+
+
+def _check_keys(data: Json, path: str) -> list[Cause]:
+    return [invalid_value(f"{path}[{key}]", key, text) for key in data if (text := _key_fault(key))]
+
+
+def _key_fault(key: str) -> str:
+    if len(key) > _KEY_LIMIT:
+        return f"must be no more than {_KEY_LIMIT} bytes"
+    if not _KEY.fullmatch(key):
+        return _KEY_TEXT
+    if key == ".":
+        return "must not be '.'"
+    if key.startswith(".."):
+        return "must not be '..'" if key == ".." else "must not start with '..'"
+    return ""
+
+
+def _decoded_bytes(data: Json) -> int:
+    return sum(len(text) * 3 // 4 - text.count("=") for text in data.values())
+
+
+def _check_size(size_bytes: int, path: str) -> list[Cause]:
+    if size_bytes <= DATA_LIMIT_BYTES:
+        return []
+    return [Cause("FieldValueTooLong", f"Too long: may not be more than {DATA_LIMIT_BYTES} bytes", path)]
+
+
+CONFIG_MAP = Rules(validate=_check_config_map, validate_update=_immutable_data)
+SECRET = Rules(default=_default_secret, validate=_check_secret, validate_update=_immutable_data)
 
 
 def _default_priority_class(document: Json) -> None:
