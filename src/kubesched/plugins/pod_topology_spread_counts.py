@@ -210,6 +210,15 @@ class SoftCounts:
 
     def raw(self, nodes: NodeSet) -> Ints:
         """The score of each node: more pods, more score. IGNORED where the node takes no part."""
+        raw = self._of_domains(nodes)
+        if not self.layout.all_have_all:
+            raw[self._lacks_label(nodes)] = IGNORED
+        return raw
+
+    def _of_domains(self, nodes: NodeSet) -> Ints:
+        if len(self._tables) == 1 and (table := self._tables[0]) is not None:
+            codes = nodes.table.label_column(self.layout.constraints[0].topology_key).codes[nodes.index]
+            return rounded(table).take(codes)
         total: NDArray[np.float64] | None = None
         for index, constraint in enumerate(self.layout.constraints):
             scores = self._tables[index]
@@ -222,10 +231,7 @@ class SoftCounts:
                 each = scores.take(codes)
             total = each if total is None else total + each
         assert total is not None, "without constraints there is nothing to score"
-        raw = rounded(total)
-        if not self.layout.all_have_all:
-            raw[self._lacks_label(nodes)] = IGNORED
-        return raw
+        return rounded(total)
 
     def _by_host(self, nodes: NodeSet, index: int) -> NDArray[np.float64]:
         """Where a node is its own domain, its own pods decide, whichever nodes take part."""

@@ -140,9 +140,9 @@ class Evaluation:
         """The plugins whose PreFilter answers are kept."""
         return self._lineup.pre_filter_names
 
-    def pre_filter_stands(self) -> bool:
-        """Whether no PreFilter plugin that was asked need be asked again."""
-        return not any(map(self.wants_pre_filter, self._lineup.table_filters))
+    def pre_filters_to_ask(self) -> list[Plugin]:
+        """Plugins whose PreFilter must be asked again, or for the first time."""
+        return [plugin for plugin in self._lineup.table_filters if self.wants_pre_filter(plugin)]
 
     def wants_pre_filter(self, plugin: Plugin) -> bool:
         """Whether PreFilter must be asked: for the first time, or because nodes changed in what it reads of all."""
@@ -160,11 +160,12 @@ class Evaluation:
     def set_pre_filter(self, name: str, answer: PreFilterResult | Status | None) -> None:
         self.pre_filter[name] = answer
         self._state_version += 1
-        if isinstance(answer, Status) and answer.is_skip:
+        skips, skipped = isinstance(answer, Status) and answer.is_skip, name in self.state.skip_filter
+        if skips and not skipped:
             self.state.skip_filter.add(name)
-        else:
-            self.state.skip_filter.discard(name)
-        self.verdicts.pre_filter_asked()
+        elif skipped and not skips:
+            self.state.skip_filter.remove(name)
+        self.verdicts.pre_filter_asked(name, turned=skips != skipped)
 
     def without(self, filters: Sequence[Plugin]) -> list[Plugin]:
         """Those of a profile's filters that are not part of this evaluation."""

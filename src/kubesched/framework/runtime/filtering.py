@@ -59,6 +59,11 @@ class PreFilterOutcome:
     not_reached: frozenset[str] = frozenset()
 
     @property
+    def is_plain(self) -> bool:
+        """All nodes are in, and every plugin had its say."""
+        return self.status is None and self.node_names is None and not self.not_reached
+
+    @property
     def elsewhere(self) -> Status | None:
         """What nodes outside `node_names` are rejected with; no single plugin says it."""
         if self.node_names is None:
@@ -129,13 +134,25 @@ class Filtering:
     def pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
         """All PreFilter plugins in order; answers of kept ones come from `evaluation` after its first time."""
         known: PreFilterOutcome | None = evaluation.outcome
-        if known is not None and evaluation.pre_filter_stands():
-            state.pre_filter_not_reached = known.not_reached
-            return known
+        if known is not None:
+            again = evaluation.pre_filters_to_ask()
+            if not again or (known.is_plain and self._say_the_same(again, state, evaluation)):
+                state.pre_filter_not_reached = known.not_reached
+                return known
         outcome = self._pre_filter(state, evaluation)
         state.pre_filter_not_reached = outcome.not_reached
         evaluation.outcome = outcome if self._pre_filter_names <= evaluation.pre_filter_names else None
         return outcome
+
+    def _say_the_same(self, plugins: list[Plugin], state: CycleState, evaluation: Evaluation) -> bool:
+        """Ask again plugins that have let all nodes in; False once one does not."""
+        for plugin in plugins:
+            before, answer = evaluation.pre_filter[plugin.name], self._ask_pre_filter(plugin, evaluation.state)
+            if answer is not before:
+                return False
+            evaluation.set_pre_filter(plugin.name, answer)
+        evaluation.share_with(state)
+        return True
 
     def _pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
         outcome = PreFilterOutcome()

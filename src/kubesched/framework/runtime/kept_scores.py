@@ -43,7 +43,9 @@ class Score:
     __slots__ = (
         "can_rate",
         "counts",
+        "has_misfits",
         "is_adopted",
+        "is_uniform",
         "normalized",
         "normalizes",
         "plugin",
@@ -72,6 +74,10 @@ class Score:
         self.counts = False
         #: PreScore said Skip, and will as long as the pod's signature stands.
         self.skips_for_good = False
+        #: Some rows are out of range, which does not matter until they fit.
+        self.has_misfits = False
+        #: All rows have the same raw score, so that it does not matter which of them fit.
+        self.is_uniform = False
         #: Its scores are another evaluation's: PreScore has yet to run for this one.
         self.is_adopted = False
         self.raw: Ints = _NO_SCORES
@@ -88,11 +94,12 @@ class Score:
         self.raw = other.raw.copy()
         self.normalized = other.normalized.copy() if self.normalizes else self.raw
         self.scale = other.scale
+        self.has_misfits, self.is_uniform = other.has_misfits, other.is_uniform
         self.counts = self.is_adopted = True
 
     def forget(self) -> None:
         """Back to not counting, with no arrays."""
-        self.counts = False
+        self.counts = self.has_misfits = self.is_uniform = False
         self.scale = None
         self.raw = self.normalized = _NO_SCORES
 
@@ -147,7 +154,7 @@ class KeptScores:
         elif verdicts.refolded is not None:
             touched = [changes.rows, *verdicts.refolded]
         fits_touched = rows_together(touched, table.row_count)
-        fitting = _Fitting(table.all_nodes(), verdicts.fits[: table.row_count])
+        fitting = _Fitting(table.all_nodes(), verdicts)
         aspects = -1 if changes is None else changes.aspects
         for score in self.scores:
             if changes is not None and (score.skips_for_good or not (rescale or score.reads & aspects)):
@@ -156,10 +163,14 @@ class KeptScores:
             if score.runs_pre_score and (isinstance(asked, slice) or score.is_adopted):
                 self._pre_score(score, fitting)
                 pre_scored = True
+            if changes is not None and asked is changes.rows and self._can_rate(score, changes, rescale=rescale):
+                assert changes.few is not None
+                if self._rate(score, changes.few):
+                    continue
             changed = self._follow_score(score, asked, fitting, rescale=rescale)
             if changed is not None:
                 touched.append(changed)
-            if rescale and score.counts:
+            if rescale and score.has_misfits:
                 self._check(score, fits_touched)
         rows = rows_together(touched, table.row_count)
         self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
@@ -173,32 +184,19 @@ class KeptScores:
 
     def _follow_few(self, changes: Changes) -> bool:
         """One row after the other, where that is all there is to do; False leaves it to others, with nothing spoilt."""
-        rows, aspects, verdicts = changes.few, changes.aspects, self._verdicts
+        rows, verdicts = changes.few, self._verdicts
         if rows is None or verdicts.refolded or verdicts.refolded is None or self._state.plugin_meter is not None:
             return False
         concerned = []
         for score in self.scores:
-            if score.reads & aspects and not self._stays_skipped(score, aspects):
-                if not self._is_rated(score, aspects):
+            if score.reads & changes.aspects and not self._stays_skipped(score, changes.aspects):
+                if score.table_reads & changes.aspects or not (score.counts and score.can_rate):
                     return False
                 concerned.append(score)
-        infos, fits, sums, total = self._cluster.nodes.infos, verdicts.fits, self._sums, self.total
         for score in concerned:
-            rate = score.rate
-            if rate is None:
-                rate = score.rate = rate_of(score.plugin, self._state)
-            self._meter.evaluated("Score", score.plugin.name, len(rows))
-            normalized = score.normalized
-            for row in rows:
-                points = rated(score.plugin, rate, infos[row])
-                if score.normalizes:
-                    if points != score.raw[row]:
-                        return False
-                elif points != (before := int(normalized[row])):
-                    if not 0 <= points <= MAX_NODE_SCORE and fits[row]:
-                        return False
-                    sums[row] += (points - before) * score.weight
-                    normalized[row] = points
+            if not self._rate(score, rows):
+                return False
+        fits, sums, total = verdicts.fits, self._sums, self.total
         for row in rows:
             total[row] = sums[row] if fits[row] else -1
         return True
@@ -208,8 +206,29 @@ class KeptScores:
             return True
         return not score.table_reads & aspects and not score.counts and score.plugin.name in self._state.skip_score
 
-    def _is_rated(self, score: Score, aspects: int) -> bool:
-        return not score.table_reads & aspects and score.counts and score.can_rate
+    def _rate(self, score: Score, rows: list[int]) -> bool:
+        """Ask about one row after the other; False when more must be done than taking the new scores."""
+        rate = score.rate
+        if rate is None:
+            rate = score.rate = rate_of(score.plugin, self._state)
+        self._meter.evaluated("Score", score.plugin.name, len(rows))
+        infos, normalized, sums = self._cluster.nodes.infos, score.normalized, self._sums
+        for row in rows:
+            points = rated(score.plugin, rate, infos[row])
+            if score.normalizes:
+                if points != score.raw[row]:
+                    return False
+            elif points != (before := int(normalized[row])):
+                if not 0 <= points <= MAX_NODE_SCORE:
+                    return False
+                sums[row] += (points - before) * score.weight
+                normalized[row] = points
+        return True
+
+    def _can_rate(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
+        if changes.few is None or self._state.plugin_meter is not None or not score.can_rate:
+            return False
+        return not (score.normalizes and rescale)
 
     def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
         reads = reads_of(score.plugin.score_reads)
@@ -247,17 +266,19 @@ class KeptScores:
                 self._put(score, asked, raw)
                 self._check(score, asked)
                 return asked
-            if isinstance(asked, slice) and score.scale is not None:
-                asked = _differing(score.raw[asked], raw, self._row_count)
+            if isinstance(asked, slice):
+                asked = whole if score.scale is None else _differing(score.raw[asked], raw, self._row_count)
                 score.raw[whole] = raw
+                score.is_uniform = bool((raw == raw[0]).all())
             else:
+                score.is_uniform &= bool((raw == score.raw[0]).all())
                 score.raw[asked] = raw
         if not score.normalizes or (asked is None and not rescale):
             return None
         plugin: Any = score.plugin
         pod = self._state.pod_info.pod
         try:
-            scale = plugin.score_scale(self._state, pod, fitting.of(score.raw))
+            scale = plugin.score_scale(self._state, pod, fitting.of(score))
             if scale != score.scale:
                 score.scale, asked = scale, whole
             if asked is not None:
@@ -277,17 +298,19 @@ class KeptScores:
         scores = score.normalized[index]
         # Seen as unsigned, a negative score is a huge one: one pass finds both.
         if scores.size and scores.view(np.uint64).max() > MAX_NODE_SCORE:
+            score.has_misfits = True
             check_range(score.plugin, scores[self._verdicts.fits[index]])
 
 
 class _Fitting:
     """The rows that fit, for those who ask."""
 
-    __slots__ = ("_fits", "_nodes", "_whole")
+    __slots__ = ("_count", "_fits", "_nodes", "_whole")
 
-    def __init__(self, whole: NodeSet, fits: Bools) -> None:
+    def __init__(self, whole: NodeSet, verdicts: KeptVerdicts) -> None:
         self._whole = whole
-        self._fits: Bools | None = None if fits.all() else fits
+        self._count = verdicts.fit_count
+        self._fits: Bools | None = None if self._count == len(whole) else verdicts.fits[whole.index]
         self._nodes: NodeSet | None = whole if self._fits is None else None
 
     @property
@@ -297,9 +320,14 @@ class _Fitting:
             self._nodes = NodeSet(self._whole.table, np.flatnonzero(self._fits))
         return self._nodes
 
-    def of(self, column: Ints) -> Ints:
-        column = column[self._whole.index]
-        return column if self._fits is None else column[self._fits]
+    def of(self, score: Score) -> Ints:
+        """Their raw scores."""
+        column = score.raw[self._whole.index]
+        if self._fits is None:
+            return column
+        if score.is_uniform:
+            return np.broadcast_to(column[:1], (self._count,))
+        return column.take(self.nodes.index)  # type: ignore[arg-type]
 
 
 def _differing(before: Ints, after: Ints, known_count: int) -> RowIndex | None:

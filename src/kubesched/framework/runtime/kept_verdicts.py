@@ -60,7 +60,8 @@ class KeptVerdicts:
         #: Filters of which nothing was taken over then.
         self._unasked: set[int] = set()
         self._plans: dict[int, _Plan] = {}
-        self._judges: dict[int, Judge] = {}
+        #: By plugin name, made when they are first needed after PreFilter.
+        self._judges: dict[str, Judge] = {}
 
     def start(self, capacity: int) -> None:
         """Ask every filter about every row."""
@@ -76,7 +77,7 @@ class KeptVerdicts:
                 self._answer(k, slice(0, table.row_count), self._ask(k, table.all_nodes()))
         self._fold(slice(0, table.row_count))
         self.fits_changed, self.refolded = True, None
-        self.pre_filter_asked()
+        self._plans.clear()
 
     def adopt(self, other: KeptVerdicts, alike: Collection[str]) -> None:
         """Start from what `other` knows; plugins that are not named `alike` are asked about all rows yet."""
@@ -119,10 +120,11 @@ class KeptVerdicts:
         if changes.aspects & aspects.MEMBERSHIP:
             self._count()
 
-    def pre_filter_asked(self) -> None:
-        """PreFilter may have left other data for plugins, or skip others."""
-        self._plans.clear()
-        self._judges.clear()
+    def pre_filter_asked(self, name: str, *, turned: bool) -> None:
+        """The plugin's PreFilter may have left other data. `turned`: it skips now and did not, or the reverse."""
+        self._judges.pop(name, None)
+        if turned:
+            self._plans.clear()
 
     def settle(self) -> None:
         """Scores have followed what happened to `fits`."""
@@ -187,9 +189,9 @@ class KeptVerdicts:
                 index = np.array(rows, dtype=np.intp)
                 self._answer(k, index, self._ask(k, NodeSet(self._cluster.nodes, index)))
                 continue
-            judge = self._judges.get(k)
+            judge = self._judges.get(plugin.name)
             if judge is None:
-                judge = self._judges[k] = judge_of(plugin, self._state)
+                judge = self._judges[plugin.name] = judge_of(plugin, self._state)
             self._meter.evaluated("Filter", plugin.name, len(rows))
             verdict = self.verdicts[k]
             for row in rows:
