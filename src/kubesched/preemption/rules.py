@@ -15,9 +15,6 @@ from kubesched.preemption.candidate import Candidate
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.pod_info import PodInfo
 
-#: Priorities are int32. Moved up by this, none is negative, so that more victims never make a smaller sum.
-_PRIORITY_SHIFT = 1 << 31
-
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
@@ -28,26 +25,13 @@ class Criterion:
     highest: bool = False
 
 
-def _top_priority(candidate: Candidate) -> int:
-    return candidate.victims[0].priority
-
-
-def _priority_sum(candidate: Candidate) -> int:
-    return sum([info.priority for info in candidate.victims]) + len(candidate.victims) * _PRIORITY_SHIFT
-
-
-def _top_start(candidate: Candidate) -> str:
-    """The earliest start among the victims of the highest priority."""
-    return min([info.seniority for info in candidate.victims])[1]
-
-
 #: One after the other, as long as candidates tie.
 CRITERIA: tuple[Criterion, ...] = (
-    Criterion("fewest budget violations", lambda candidate: candidate.violation_count),
-    Criterion("lowest highest priority among victims", _top_priority),
-    Criterion("lowest sum of priorities", _priority_sum),
-    Criterion("fewest victims", lambda candidate: len(candidate.victims)),
-    Criterion("latest start of the most important victims", _top_start, highest=True),
+    Criterion("fewest budget violations", attrgetter("violation_count")),
+    Criterion("lowest highest priority among victims", attrgetter("top_priority")),
+    Criterion("lowest sum of priorities", attrgetter("priority_sum")),
+    Criterion("fewest victims", attrgetter("victim_count")),
+    Criterion("latest start of the most important victims", attrgetter("top_start"), highest=True),
 )
 
 SENIORITY = attrgetter("seniority")
