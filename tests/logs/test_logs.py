@@ -21,8 +21,9 @@ def make_record(message: str, *args: object, level: int = logging.INFO, **extra:
 def clean_logging():
     root = logging.getLogger()
     ours = logging.getLogger("kubesched")
-    before, level = list(root.handlers), ours.level
+    before, level, source = list(root.handlers), ours.level, logging._srcfile
     yield
+    logging._srcfile = source
     root.handlers[:] = before
     ours.setLevel(level)
     logging.captureWarnings(False)
@@ -64,6 +65,32 @@ TEXT = [
         make_record("relisting kind=%s", "pods", fields={"rv": 7}),
         "2026-01-02T03:04:05.678Z INFO relisting kind=pods rv=7",
     ),
+    (
+        "a value among plain ones that would begin another line",
+        make_record("pod scheduled pod=%s node=%s attempt=%d", "a\nb", "n3", 1),
+        '2026-01-02T03:04:05.678Z INFO pod scheduled pod="a\\nb" node=n3 attempt=1',
+    ),
+    (
+        "a value among plain ones that would look like a field",
+        make_record("pod scheduled pod=%s node=%s attempt=%d", "a node=b", "n3", 1),
+        '2026-01-02T03:04:05.678Z INFO pod scheduled pod="a node=b" node=n3 attempt=1',
+    ),
+    (
+        "an empty value among plain ones",
+        make_record("pod scheduled pod=%s node=%s", "a", ""),
+        '2026-01-02T03:04:05.678Z INFO pod scheduled pod=a node=""',
+    ),
+    (
+        "only numbers",
+        make_record("flushed pods=%d events=%d", 3, 0),
+        "2026-01-02T03:04:05.678Z INFO flushed pods=3 events=0",
+    ),
+    (
+        "truth among numbers",
+        make_record("synced ok=%s n=%d", True, 1),
+        "2026-01-02T03:04:05.678Z INFO synced ok=true n=1",
+    ),
+    ("only fields", make_record("pod=%s", "a"), "2026-01-02T03:04:05.678Z INFO  pod=a"),
     ("float format", make_record("cycle took_s=%.2f", 1.239), "2026-01-02T03:04:05.678Z INFO cycle took_s=1.24"),
     ("error", make_record("bind failed", level=logging.ERROR), "2026-01-02T03:04:05.678Z ERROR bind failed"),
     ("debug", make_record("queue moved", level=logging.DEBUG), "2026-01-02T03:04:05.678Z DEBUG queue moved"),

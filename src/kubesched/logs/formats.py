@@ -20,7 +20,9 @@ _FIELD_TAIL = re.compile(rf"(?:(?:^|\s)[A-Za-z_][\w.]*={_CONVERSION})+$")
 _FIELD = re.compile(rf"([A-Za-z_][\w.]*)=({_CONVERSION})")
 _PLACEHOLDER = re.compile(rf"%%|{_CONVERSION}")
 _AS_GIVEN = frozenset({"%s", "%d"})
-_BARE_VALUE = re.compile(r"[^\s\"'\\=\x00-\x1f\x7f-\x9f]+")
+_BARE = r"[^\s\"'\\=\x00-\x1f\x7f-\x9f]+"
+_BARE_VALUE = re.compile(_BARE)
+_BARE_VALUES = re.compile(rf"{_BARE}(?:\n{_BARE})*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -42,18 +44,11 @@ class TextFormatter(logging.Formatter):
     """`2026-01-02T03:04:05.678Z INFO pod scheduled pod=default/web-1 node=n3 took=1.2ms`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        sentence, values = split(record)
-        line = f"{_timestamp(record.created)} {_level_name(record.levelno)} {_one_line(sentence)}"
-        for key, value in values:
-            # Decisions are told by the thousand, and nearly all of their values are these two.
-            if type(value) is int or (type(value) is str and _BARE_VALUE.fullmatch(value)):
-                line += f" {key}={value}"
-            else:
-                line += f" {key}={_shown(value)}"
+        line = f"{_timestamp(record.created)} {_level_name(record.levelno)} {_plain_text(record) or _text(record)}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
-        for block in (record.exc_text, record.stack_info):
-            if block:
+        if record.exc_text or record.stack_info:
+            for block in filter(None, (record.exc_text, record.stack_info)):
                 line += "\n" + "\n".join("    " + part for part in block.splitlines())
         return redact(line)
 
@@ -80,6 +75,32 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False, default=str)
 
 
+def _text(record: logging.LogRecord) -> str:
+    sentence, values = split(record)
+    return " ".join([_one_line(sentence), *[f"{key}={_shown(value)}" for key, value in values]])
+
+
+def _plain_text(record: logging.LogRecord) -> str:
+    """The same for a record all of whose values are shown as they are, and "" for others: decisions are told by the
+    thousand, and this costs a third."""
+    args = record.args
+    if not isinstance(args, tuple) or not args or "fields" in record.__dict__ or not isinstance(record.msg, str):
+        return ""
+    template = _template(record.msg)
+    if template is None or template.as_given is None or len(template.keys) != len(args):
+        return ""
+    texts: list[str] = []
+    for value in args:
+        if type(value) is str:
+            texts.append(value)
+        elif type(value) is not int:
+            return ""
+    together = "\n".join(texts)
+    if texts and (together.count("\n") != len(texts) - 1 or _BARE_VALUES.fullmatch(together) is None):
+        return ""
+    return template.as_given % args
+
+
 def split(record: logging.LogRecord) -> tuple[str, list[tuple[str, object]]]:
     """The sentence of a record and its fields in order, each still the value that was given."""
     values: list[tuple[str, object]] = []
@@ -103,13 +124,15 @@ def split(record: logging.LogRecord) -> tuple[str, list[tuple[str, object]]]:
 
 
 class _Template(NamedTuple):
-    """`conversions` is None where all values are shown as they are given."""
+    """`conversions` is None where all values are shown as they are given; `as_given` is then the whole as a template of
+    such values, provided that there are no others."""
 
     sentence: str
     plain_sentence: str
     keys: tuple[str, ...]
     conversions: tuple[str, ...] | None
     placeholders: int
+    as_given: str | None
 
 
 @lru_cache(maxsize=1024)
@@ -120,12 +143,16 @@ def _template(message: str) -> _Template | None:
     pairs = _FIELD.findall(tail.group())
     sentence = message[: tail.start()].rstrip()
     conversions = tuple(conversion for _, conversion in pairs)
+    placeholders = sum(1 for found in _PLACEHOLDER.findall(message) if found != "%%")
+    is_as_given = _AS_GIVEN.issuperset(conversions)
+    is_plain = is_as_given and placeholders == len(pairs) and sentence.isprintable()
     return _Template(
         sentence=sentence,
         plain_sentence=sentence.replace("%%", "%"),
         keys=tuple(key for key, _ in pairs),
-        conversions=None if _AS_GIVEN.issuperset(conversions) else conversions,
-        placeholders=sum(1 for found in _PLACEHOLDER.findall(message) if found != "%%"),
+        conversions=None if is_as_given else conversions,
+        placeholders=placeholders,
+        as_given=" ".join([sentence, *[f"{key}=%s" for key, _ in pairs]]) if is_plain else None,
     )
 
 

@@ -12,6 +12,7 @@ from kubesched.logs.formats import JsonFormatter, TextFormatter
 
 FORMATS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
 _OURS = "kubesched"
+_SOURCE_OF_LOGGING = logging._srcfile
 
 
 def setup(format: str = "text", verbosity: int = 0, stream: IO[str] | None = None) -> logging.Handler:
@@ -24,7 +25,7 @@ def setup(format: str = "text", verbosity: int = 0, stream: IO[str] | None = Non
         raise ValueError(f"unknown logging format {format!r}: must be one of {', '.join(FORMATS)}")
     if verbosity < 0:
         raise ValueError(f"verbosity must not be negative, got {verbosity}")
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler = _Handler(sys.stderr if stream is None else stream)
     handler.setFormatter(FORMATS[format]())
     handler.set_name(_OURS)
     root = logging.getLogger()
@@ -36,7 +37,22 @@ def setup(format: str = "text", verbosity: int = 0, stream: IO[str] | None = Non
     logging.captureWarnings(True)
     # What neither format shows need not be found out for each line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None if format == "text" else _SOURCE_OF_LOGGING  # None: who calls is not looked for
     return handler
+
+
+class _Handler(logging.StreamHandler[IO[str]]):
+    """Leaves it to the stream to flush at the end of a line, if it does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.stream.write(self.format(record) + self.terminator)
+            if not getattr(self.stream, "line_buffering", False):
+                self.flush()
+        except RecursionError:
+            raise
+        except Exception:
+            self.handleError(record)
 
 
 def level_of(verbosity: int) -> int:
