@@ -15,6 +15,7 @@ from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.results import Diagnosis
 from kubesched.framework.status import Status
 from kubesched.preemption import Candidate, Finding, Preemption, Rules
+from kubesched.preemption.search import NO_VICTIMS
 from kubesched.state import aspects
 from kubesched.state.hypothetical_table import HypotheticalTable
 from kubesched.state.node_info import NodeInfo
@@ -174,6 +175,31 @@ def test_what_changed_is_tried_again(change: Change, asked: set[str]) -> None:
     attempt = world.attempt(high("h2").obj())
     assert attempt is not None
     assert finding.candidates == world.new_preemption().find(*attempt, everywhere=True).candidates
+
+
+def test_victims_that_would_not_make_room_are_not_looked_at() -> None:
+    world = World(Watching)
+    stays = low("n1-stays", "n1").cpu(3).priority(10)
+    world.state.set_pod(stays.obj())
+    assert "n1" not in victims(world.find(high("h1").obj()))
+    world.state.remove_pod(low("n1-a", "n1").obj().uid)
+    world.state.set_pod(low("n1-b", "n1").started("2026-01-02T00:00:00Z").obj())
+    assert "n1" not in victims(world.find(high("h2").obj()))
+    assert world.asked == set()
+    world.state.set_pod(stays.cpu(1).obj())
+    assert "n1" in victims(world.find(high("h3").obj()))
+    assert world.asked == {"n1"}
+
+
+def test_who_has_nobody_left_to_preempt_says_so() -> None:
+    world = World(Watching)
+    world.state.set_pod(low("n1-stays", "n1").cpu(3).priority(10).obj())
+    world.find(high("h1").obj())
+    for letter in "abc":
+        world.state.remove_pod(low(f"n1-{letter}", "n1").obj().uid)
+    rejected = world.find(high("h2").obj()).rejected
+    assert rejected is not None
+    assert rejected.by_node()["n1"] == NO_VICTIMS
 
 
 def test_a_newer_version_of_a_victim_is_the_one_to_evict() -> None:

@@ -8,8 +8,9 @@ comes to on a node is settled by
     other objects  the disruption budgets, and the kinds that the Filter plugins say they read
 
 Objects of these types never change, they are replaced: whoever finds the same ones in place may take the outcome as it
-is. Nothing is kept for a pod of which some Filter plugin looks beyond the node at hand, or does not say what it reads.
-A property test holds what is kept against dry runs made anew.
+is. A node that does not fit without any of its victims does not either when some of them are gone by themselves: of its
+pods only those count that stay. Nothing is kept for a pod of which some Filter plugin looks beyond the node at hand, or
+does not say what it reads. A property test holds what is kept against dry runs made anew.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ class KeptOutcomes:
         """What is known for the pod of this attempt, and where to keep what it finds out."""
         key = _kind_of_pod(state, runtime) if self._keeps else None
         promises = runtime.filtering.promises(state)
+        priority = state.pod_info.priority
         if key is None:
-            return Outcomes(None, self._cluster, promises)
+            return Outcomes(None, self._cluster, promises, priority)
         version = self._cluster.objects.version(*_objects_read(state, runtime))
         kept = self._kept.get(key)
         if kept is None or kept.budgets is not budgets or kept.objects_version != version:
@@ -57,21 +59,26 @@ class KeptOutcomes:
         self._kept.move_to_end(key)
         if len(self._kept) > _KINDS_OF_PODS_MAX:
             self._kept.popitem(last=False)
-        return Outcomes(kept.by_row, self._cluster, promises)
+        return Outcomes(kept.by_row, self._cluster, promises, priority)
 
 
 class Outcomes:
     """The outcomes that hold for one attempt."""
 
-    __slots__ = ("_by_row", "_infos", "_promises")
+    __slots__ = ("_by_row", "_infos", "_priority", "_promises")
 
     def __init__(
-        self, by_row: dict[int, _Kept] | None, cluster: ClusterState, promises: dict[int, list[PodInfo]]
+        self,
+        by_row: dict[int, _Kept] | None,
+        cluster: ClusterState,
+        promises: dict[int, list[PodInfo]],
+        priority: int,
     ) -> None:
         """Without `by_row` nothing is known, and nothing kept."""
         self._by_row = by_row
         self._infos: Sequence[NodeInfo] = cluster.nodes.infos
         self._promises = promises
+        self._priority = priority
 
     def known(self, rows: Sequence[int]) -> list[Outcome | None]:
         """Per row what a dry run would come to; None where one must be made."""
@@ -81,33 +88,41 @@ class Outcomes:
         found: list[Outcome | None] = []
         for row in rows:
             kept = by_row.get(row)
-            if kept is not None:
-                info = infos[row]
-                stands = (
-                    kept.node is info.node
-                    and kept.pods == [*info.pods.values()]
-                    and kept.promised == promises.get(row, _NOBODY)
-                )
-                found.append(kept.outcome if stands else None)
-            else:
-                found.append(None)
+            stands = False
+            if kept is not None and kept.node is infos[row].node and kept.promised == promises.get(row, _NOBODY):
+                pods = [*infos[row].pods.values()]
+                stands = kept.pods == pods or self._is_hopeless(kept, pods)
+            found.append(kept.outcome if stands and kept is not None else None)
         return found
 
     def keep(self, row: int, outcome: Outcome) -> None:
-        """An error says nothing about the next time."""
+        """What a dry run came to. An error says nothing about the next time."""
         if self._by_row is None:
             return
         if isinstance(outcome, Status) and outcome.is_error:
             self._by_row.pop(row, None)
             return
         info = self._infos[row]
-        promised = [*self._promises.get(row, _NOBODY)]
-        self._by_row[row] = _Kept(info.node, [*info.pods.values()], promised, outcome)
+        pods = [*info.pods.values()]
+        staying = self._staying(pods) if isinstance(outcome, Status) else None
+        self._by_row[row] = _Kept(info.node, pods, staying, [*self._promises.get(row, _NOBODY)], outcome)
+
+    def _is_hopeless(self, kept: _Kept, pods: list[PodInfo]) -> bool:
+        """Whether the pod did not fit beside those who stay, and there still are others, who do not matter."""
+        if kept.staying is None or len(pods) == len(kept.staying):
+            return False
+        return kept.staying == self._staying(pods)
+
+    def _staying(self, pods: list[PodInfo]) -> list[PodInfo]:
+        limit = self._priority
+        return [info for info in pods if (info.pod.spec.priority or 0) >= limit]
 
 
 class _Kept(NamedTuple):
     node: Node | None
     pods: list[PodInfo]
+    #: Those who may not be preempted, where the pod does not fit beside them.
+    staying: list[PodInfo] | None
     promised: list[PodInfo]
     outcome: Outcome
 

@@ -114,12 +114,10 @@ class Search:
         if not unknown:
             return [outcome for outcome in known if outcome is not None]
         found = self._find_out(unknown)
-        for row, outcome in found.items():
-            self._kept.keep(row, outcome)
         return [outcome or found[row] for row, outcome in zip(rows, known, strict=True)]
 
     def _find_out(self, rows: list[int]) -> dict[int, Outcome]:
-        """By row what a dry run comes to."""
+        """By row what a dry run comes to; kept for later searches."""
         infos, preemptor = self._table.infos, self._state.pod_info
         outcomes: dict[int, Outcome] = {}
         potential: dict[int, list[PodInfo]] = {}
@@ -132,7 +130,9 @@ class Search:
             tried = np.fromiter(potential, dtype=np.intp)
             pods_of_each = list(potential.values())
             said = dry_run(self._filtering, self._state, self._table, tried, pods_of_each, self._budgets)
-            outcomes.update(zip(potential, said, strict=True))
+            for row, outcome in zip(potential, said, strict=True):
+                outcomes[row] = outcome
+                self._kept.keep(row, outcome)
         return outcomes
 
     def _status_id(self, status: Status) -> int:
