@@ -54,7 +54,7 @@ class NodeDeclaredFeatures(Plugin):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         names = required(pod) if self._enabled else _NONE
         if not names:
-            return Status.skip()
+            return Status.skip(lasting=True)
         state.write(STATE_KEY, RequiredFeatures(names))
         return None
 

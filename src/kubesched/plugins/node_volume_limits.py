@@ -95,7 +95,7 @@ class NodeVolumeLimits(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         if not needs_attaching(pod):
-            return Status.skip()
+            return Status.skip(lasting=True)
         state.write(STATE_KEY, self._wanted(pod))
         return None
 

@@ -78,7 +78,7 @@ class VolumeRestrictions(Plugin):
         users = {info.uid for name in claims for info in self.handle.state.claim_users.of(namespace, name)}
         mounts = disks(pod)
         if not mounts and not users:
-            return Status.skip()
+            return Status.skip(lasting=not claims)
         state.write(STATE_KEY, Restrictions(mounts, frozenset(claims), users))
         return None
 

@@ -20,7 +20,7 @@ from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEv
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from kubesched.plugins.pod_volumes import WAIT_FOR_FIRST_CONSUMER, names_claim, not_found
+from kubesched.plugins.pod_volumes import WAIT_FOR_FIRST_CONSUMER, has_claims, names_claim, not_found
 from kubesched.state.assumed_volumes import class_of_claim
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Bools, NodeSet
@@ -70,7 +70,7 @@ class VolumeZone(Plugin):
         if isinstance(wanted, Status):
             return wanted
         if not wanted:
-            return Status.skip()
+            return Status.skip(lasting=not has_claims(pod))
         state.write(STATE_KEY, Topologies(wanted))
         return None
 

@@ -100,6 +100,9 @@ class Evaluation:
             return
         if other.outdated or other.verdicts.capacity != len(self._cluster.nodes.pod_count):
             return
+        for name in alike:
+            if other.pre_filter.get(name) is LASTING_SKIP:
+                self.set_pre_filter(name, LASTING_SKIP)
         self.verdicts.adopt(other.verdicts, alike)
         self.scores.adopt(other.scores, alike)
         self._position = self._score_position = other._position

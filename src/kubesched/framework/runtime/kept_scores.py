@@ -134,7 +134,10 @@ class KeptScores:
         self._row_count = other._row_count
         for score in self.scores:
             known = theirs.get(score.plugin.name) if score.plugin.name in alike else None
-            if known is not None and known.counts:
+            if known is not None and known.skips_for_good:
+                score.skips_for_good = True
+                self._state.skip_score.add(score.plugin.name)
+            elif known is not None and known.counts:
                 score.adopt(known)
                 self._sums += score.normalized * score.weight
 

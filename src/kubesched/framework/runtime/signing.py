@@ -13,7 +13,7 @@ import msgspec
 
 from kubesched.api.core import Pod, Volume
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.runtime.calling import call, failure, wrong_answer
+from kubesched.framework.runtime.calling import PLUGIN_ERRORS, PluginFailure, failure, raised, wrong_answer
 from kubesched.framework.runtime.metering import SUCCESS, Meter
 from kubesched.framework.status import Status
 from kubesched.state.pod_info import PodInfo
@@ -149,11 +149,19 @@ def _real_volumes(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _sign(plugin: Plugin, pod_info: PodInfo) -> Hashable | None:
-    part = call(plugin, "Sign", plugin.sign, pod_info.pod)
+    try:
+        part = plugin.sign(pod_info.pod)
+    except PLUGIN_ERRORS as error:
+        raise _failure(plugin, raised(plugin, "Sign", error)) from error
     try:
         hash(part)
     except TypeError:
-        part = wrong_answer(plugin, "Sign", f"answered with {type(part).__name__}, which is not hashable")
+        problem = f"answered with {type(part).__name__}, which is not hashable"
+        raise _failure(plugin, wrong_answer(plugin, "Sign", problem)) from None
     if isinstance(part, Status):
-        raise failure(plugin, f'signing the pod for plugin "{plugin.name}"', part)
+        raise _failure(plugin, part)
     return part
+
+
+def _failure(plugin: Plugin, status: Status) -> PluginFailure:
+    return failure(plugin, f'signing the pod for plugin "{plugin.name}"', status)

@@ -59,7 +59,7 @@ class VolumeBinding(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         if not pod_volumes.has_claims(pod):
-            return Status.skip()
+            return Status.skip(lasting=True)
         claims = self._read(pod)
         if isinstance(claims, Status):
             return claims
