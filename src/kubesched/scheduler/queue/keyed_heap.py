@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,12 +11,17 @@ from kubesched.scheduler.queue.queued_pod import QueuedPod
 
 
 class KeyedHeap:
-    """Ordered by `key(pod)`, then by order of arrival. A pod that left stays in the array until it would be next."""
+    """Ordered by `key(pod)`, then by order of arrival. A pod that left stays in the array until it would be next.
 
-    __slots__ = ("_arrivals", "_entries", "_heap", "_key")
+    Pods mostly arrive in order. Those that do wait in a line of their own, in which nothing is ever compared again; the
+    heap is for the others.
+    """
+
+    __slots__ = ("_arrivals", "_entries", "_heap", "_key", "_line")
 
     def __init__(self, key: Callable[[QueuedPod], Any]) -> None:
         self._key = key
+        self._line: deque[list[Any]] = deque()
         self._heap: list[list[Any]] = []
         self._entries: dict[str, list[Any]] = {}
         self._arrivals = 0
@@ -26,19 +32,26 @@ class KeyedHeap:
         self._arrivals += 1
         entry = [self._key(pod), self._arrivals, pod]
         self._entries[pod.uid] = entry
-        heapq.heappush(self._heap, entry)
+        if not self._line or self._line[-1] < entry:
+            self._line.append(entry)
+        else:
+            heapq.heappush(self._heap, entry)
 
     def pop(self) -> QueuedPod | None:
-        pod = self.peek()
-        if pod is not None:
+        entry = self._first()
+        if entry is None:
+            return None
+        if self._line and self._line[0] is entry:
+            self._line.popleft()
+        else:
             heapq.heappop(self._heap)
-            del self._entries[pod.uid]
+        pod: QueuedPod = entry[2]
+        del self._entries[pod.uid]
         return pod
 
     def peek(self) -> QueuedPod | None:
-        while self._heap and self._heap[0][2] is None:
-            heapq.heappop(self._heap)
-        return self._heap[0][2] if self._heap else None
+        entry = self._first()
+        return entry[2] if entry is not None else None
 
     def remove(self, uid: str) -> QueuedPod | None:
         entry = self._entries.pop(uid, None)
@@ -46,7 +59,9 @@ class KeyedHeap:
             return None
         pod: QueuedPod = entry[2]
         entry[2] = None
-        if len(self._heap) > 64 and len(self._heap) > 2 * len(self._entries):
+        held = len(self._heap) + len(self._line)
+        if held > 64 and held > 2 * len(self._entries):
+            self._line = deque(kept for kept in self._line if kept[2] is not None)
             self._heap = [kept for kept in self._heap if kept[2] is not None]
             heapq.heapify(self._heap)
         return pod
@@ -54,6 +69,16 @@ class KeyedHeap:
     def get(self, uid: str) -> QueuedPod | None:
         entry = self._entries.get(uid)
         return entry[2] if entry is not None else None
+
+    def _first(self) -> list[Any] | None:
+        line, heap = self._line, self._heap
+        while line and line[0][2] is None:
+            line.popleft()
+        while heap and heap[0][2] is None:
+            heapq.heappop(heap)
+        if not heap:
+            return line[0] if line else None
+        return heap[0] if not line or heap[0] < line[0] else line[0]
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._entries
