@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-# How long an example takes says something about the machine only.
-hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+# A run says the same as the run before, on any machine. `--hypothesis-profile=explore` looks at other examples.
+for name, is_fixed in (("any machine", True), ("explore", False)):
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile(name, derandomize=is_fixed, deadline=None, suppress_health_check=slow)
 hypothesis.settings.load_profile("any machine")
 
 

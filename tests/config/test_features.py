@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubesched.config import ConfigError, FeatureGates, load, parse_feature_gates
-from kubesched.config.features import GATES, SCHEDULER_GATES
+from kubesched.config.features import GATES, NEEDS, SCHEDULER_GATES
 
 METRICS = Path(__file__).resolve().parents[1] / "data" / "metrics" / "recorded.txt.gz"
 RECORDED = re.findall(
@@ -27,13 +27,13 @@ def test_gates_are_the_recorded_ones_with_stage_and_default():
     ("text", "gate", "on"),
     [
         ("", "NodeDeclaredFeatures", True),
-        ("NodeDeclaredFeatures=false", "NodeDeclaredFeatures", False),
-        ("kube:NodeDeclaredFeatures=F", "NodeDeclaredFeatures", False),
+        ("OpportunisticBatching=false", "OpportunisticBatching", False),
+        ("kube:OpportunisticBatching=F", "OpportunisticBatching", False),
         (" SchedulerAsyncAPICalls = true , ", "SchedulerAsyncAPICalls", True),
         ("SchedulerAsyncAPICalls=1,SchedulerAsyncAPICalls=0", "SchedulerAsyncAPICalls", False),
         ("AllAlpha=true", "GangScheduling", True),
-        ("AllAlpha=true,GangScheduling=false", "GangScheduling", False),
-        ("GangScheduling=false,AllAlpha=true", "GangScheduling", False),
+        ("AllAlpha=true,VolumeLimitScaling=false", "VolumeLimitScaling", False),
+        ("VolumeLimitScaling=false,AllAlpha=true", "VolumeLimitScaling", False),
         ("AllAlpha=true", "SchedulerAsyncAPICalls", False),
         ("AllBeta=true", "SchedulerAsyncAPICalls", True),
         ("AllBeta=false", "NodeDeclaredFeatures", False),
@@ -59,6 +59,19 @@ def test_parsed(text, gate, on):
             "SidecarContainers=false",
             ["cannot set feature gate SidecarContainers to false, feature is locked to true"],
         ),
+        (
+            "GangScheduling=true,WorkloadAwarePreemption=true",
+            ["GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]"],
+        ),
+        (
+            "NodeDeclaredFeatures=false,PodLevelResources=false",
+            [
+                "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: "
+                "[PodLevelResources NodeDeclaredFeatures]",
+                "RestartAllContainersOnContainerExits is enabled, but depends on features that are disabled: "
+                "[NodeDeclaredFeatures]",
+            ],
+        ),
         ("Foo=true,Bar,AllBeta=1", ["missing bool value for Bar", "unrecognized feature gate: Foo"]),
     ],
 )
@@ -68,18 +81,34 @@ def test_refused(text, lines):
     assert str(caught.value).splitlines() == [f"--feature-gates: {line}" for line in lines]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", "AllAlpha=true", "AllAlpha=true,AllBeta=true", "AllBeta=true", "AllBeta=false",
+     "GangScheduling=true,GenericWorkload=true", "AtomicFIFO=false,AllBeta=false"],
+)  # fmt: skip
+def test_what_a_gate_needs_may_come_with_it(text):
+    parse_feature_gates(text)
+
+
+def test_only_gates_that_exist_are_needed_and_may_be_off():
+    assert NEEDS
+    for name, needed in NEEDS.items():
+        assert name in GATES
+        assert all(not GATES[each].locked for each in needed), name
+
+
 def test_a_misspelled_gate_in_the_code_is_a_key_error():
     with pytest.raises(KeyError):
         FeatureGates().enabled("NodeDeclaredFeature")
 
 
 def test_printed_as_given_and_listed_whole():
-    gates = parse_feature_gates("SchedulerAsyncAPICalls=true,NodeDeclaredFeatures=0")
-    assert str(gates) == "NodeDeclaredFeatures=false,SchedulerAsyncAPICalls=true"
-    assert gates.overrides == {"SchedulerAsyncAPICalls": True, "NodeDeclaredFeatures": False}
+    gates = parse_feature_gates("SchedulerAsyncAPICalls=true,OpportunisticBatching=0")
+    assert str(gates) == "OpportunisticBatching=false,SchedulerAsyncAPICalls=true"
+    assert gates.overrides == {"SchedulerAsyncAPICalls": True, "OpportunisticBatching": False}
     listed = {gate.name: on for gate, on in gates}
     assert len(listed) == len(GATES)
-    assert (listed["SchedulerAsyncAPICalls"], listed["NodeDeclaredFeatures"]) == (True, False)
+    assert (listed["SchedulerAsyncAPICalls"], listed["OpportunisticBatching"]) == (True, False)
 
 
 def test_default_plugins_follow_the_gate():
@@ -88,7 +117,8 @@ def test_default_plugins_follow_the_gate():
         return [plugin.name for plugin in config.profiles[0].plugins.multi_point.enabled]
 
     assert names("")[-1] == "NodeDeclaredFeatures"
-    assert "NodeDeclaredFeatures" not in names("NodeDeclaredFeatures=false")
+    needing = "InPlacePodLevelResourcesVerticalScaling=false,RestartAllContainersOnContainerExits=false"
+    assert "NodeDeclaredFeatures" not in names(f"NodeDeclaredFeatures=false,{needing}")
 
 
 def test_default_args_follow_their_gates():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubesched.config import ConfigError, FeatureGates, PluginInfo, load
+from kubesched.config import API_VERSION, ConfigError, FeatureGates, PluginInfo, load
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PROFILE = HEAD + "profiles:\n- schedulerName: a\n"
@@ -467,7 +467,7 @@ def test_a_plugin_from_outside_cannot_take_an_in_tree_name():
             "bindingTimeout: Forbidden: DRADeviceBindingConditions or",
         ),
         (
-            "DRAResourceClaimDeviceStatus",
+            "DRAResourceClaimDeviceStatus DRADeviceBindingConditions",
             "{bindingTimeout: 5s}",
             "bindingTimeout: Forbidden: DRADeviceBindingConditions or",
         ),
@@ -475,8 +475,15 @@ def test_a_plugin_from_outside_cannot_take_an_in_tree_name():
 )
 def test_a_field_whose_gate_is_off_is_refused(gates, text, message):
     with pytest.raises(ConfigError) as caught:
-        load(args("DynamicResources", text), gates=FeatureGates({gates: False}))
+        load(args("DynamicResources", text), gates=FeatureGates(dict.fromkeys(gates.split(), False)))
     assert message in str(caught.value)
+
+
+def test_a_value_of_several_lines_is_shown_in_one():
+    with pytest.raises(ConfigError) as caught:
+        load({"apiVersion": API_VERSION, "kind": "Several\nlines"}, name="f")
+    [line] = str(caught.value).splitlines()
+    assert line.startswith(r'f: no kind "Several\nlines" is registered')
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

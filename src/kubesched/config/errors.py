@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from kubesched.api.errors import KubeschedError
 from kubesched.config.durations import Duration
+
+_LINE_BREAKS: Final = {ord(each): ascii(each)[1:-1] for each in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -42,7 +44,8 @@ class ConfigError(KubeschedError):
 
     def _line(self, error: FieldError) -> str:
         where = f"{self.source}:{error.line}" if error.line and self.source else self.source
-        return f"{where}: {error.message}" if where else error.message
+        message = error.message.translate(_LINE_BREAKS)  # of a value that it quotes
+        return f"{where}: {message}" if where else message
 
 
 def invalid(path: str, value: object, reason: str) -> FieldError:

@@ -58,6 +58,13 @@ def _known() -> Iterator[Gate]:
 
 GATES: Mapping[str, Gate] = {gate.name: gate for gate in sorted(_known(), key=lambda gate: gate.name)}
 
+# What must be on for a gate to be on.
+NEEDS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(needed.split())
+    for name, _, needed in (line.strip().partition(":") for line in _recorded.NEEDS.split("\n"))
+    if name
+}
+
 # What reads the gate in the original's scheduler: the part or the plugin.
 SCHEDULER_GATES: Mapping[str, str] = {
     "DRAAdminAccess": "DynamicResources",
@@ -106,12 +113,11 @@ class FeatureGates:
     __slots__ = ("_set",)
 
     def __init__(self, overrides: Mapping[str, bool] | None = None) -> None:
-        """Raises ConfigError for a gate that does not exist or is locked to its default."""
-        overrides = dict(overrides or {})
-        errors = [error for name, on in overrides.items() if (error := _refused(name, on)) is not None]
-        if errors:
+        """Raises ConfigError for a gate that does not exist, is locked to its default, or lacks what it needs."""
+        self._set = dict(overrides or {})
+        errors = [error for name, on in self._set.items() if (error := _refused(name, on)) is not None]
+        if errors := errors or list(self._lacking()):
             raise ConfigError(errors, "--feature-gates")
-        self._set = overrides
 
     def enabled(self, name: str) -> bool:
         """Raises KeyError for a gate that does not exist: the caller has misspelled it."""
@@ -122,6 +128,14 @@ class FeatureGates:
         if every in self._set and not gate.locked:
             return self._set[every]
         return gate.default
+
+    def _lacking(self) -> Iterator[FieldError]:
+        for name, needed in NEEDS.items():
+            off = [each for each in needed if not self.enabled(each)]
+            if off and self.enabled(name):
+                yield _error(
+                    name, True, f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+                )
 
     @property
     def overrides(self) -> dict[str, bool]:

@@ -87,3 +87,38 @@ DEPRECATED_OFF = """
     ChangeContainerStatusOnKubeletRestart DeclarativeValidationTakeover GitRepoVolumeDriver KMSv1
     KubeletRegistrationGetOnExistsOnly SeparateCacheWatchRPC WindowsHostNetwork
 """
+
+# A gate and what must be on beside it, or the original refuses to start (`defaultKubernetesFeatureGateDependencies` in
+# its pkg/features, and client-go's). Left out are prerequisites that cannot be turned off, and new gates of v1.36 whose
+# prerequisites we have no source for.
+NEEDS = """
+    AuthorizeNodeWithSelectors: AuthorizeWithSelectors
+    ClusterTrustBundleProjection: ClusterTrustBundle
+    DRADeviceBindingConditions: DRAResourceClaimDeviceStatus
+    DRADeviceTaintRules: DRADeviceTaints
+    DeclarativeValidationTakeover: DeclarativeValidation
+    DisableAllocatorDualWrite: MultiCIDRServiceAllocator
+    GangScheduling: GenericWorkload
+    GracefulNodeShutdownBasedOnPodPriority: GracefulNodeShutdown
+    ImageVolumeWithDigest: ImageVolume
+    InPlacePodLevelResourcesVerticalScaling: PodLevelResources NodeDeclaredFeatures
+    MatchLabelKeysInPodTopologySpreadSelectorMerge: MatchLabelKeysInPodTopologySpread
+    PodCertificateRequest: AuthorizeNodeWithSelectors
+    PodLifecycleSleepActionAllowZero: PodLifecycleSleepAction
+    ProcMountType: UserNamespacesSupport
+    RestartAllContainersOnContainerExits: ContainerRestartRules NodeDeclaredFeatures
+    ServiceAccountTokenNodeBinding: ServiceAccountTokenNodeBindingValidation
+    StaleControllerConsistencyDaemonSet: AtomicFIFO
+    StaleControllerConsistencyJob: AtomicFIFO
+    StaleControllerConsistencyReplicaSet: AtomicFIFO
+    StaleControllerConsistencyStatefulSet: AtomicFIFO
+    StorageVersionAPI: APIServerIdentity
+    StructuredAuthenticationConfigurationEgressSelector: StructuredAuthenticationConfiguration
+    StructuredAuthenticationConfigurationJWKSMetrics: StructuredAuthenticationConfiguration
+    TopologyAwareWorkloadScheduling: GenericWorkload
+    UnknownVersionInteroperabilityProxy: APIServerIdentity
+    UserNamespacesHostNetworkSupport: UserNamespacesSupport
+    WindowsGracefulNodeShutdown: GracefulNodeShutdown
+    WorkloadAwarePreemption: GangScheduling
+    WorkloadWithJob: GenericWorkload
+"""

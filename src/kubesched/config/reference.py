@@ -208,8 +208,8 @@ feature gate is on.
 
 _GATES_HEAD = f"""
 `--feature-gates=A=true,B=false`. All {len(GATES)} gates of kube-scheduler v1.36 are accepted, and `AllAlpha` and
-`AllBeta`; an unknown name is an error, and so is another value for a locked gate. The scheduler reads the following;
-the others change nothing in it.
+`AllBeta`; an unknown name is an error, and so are another value for a locked gate and a gate that is on without those
+that it needs. The scheduler reads the following; the others change nothing in it.
 """
 
 _WHY_ONE_LOOP = "no effect, because decisions are made on whole columns in one thread"
