@@ -170,6 +170,8 @@ WRONG = {
         'invalid argument "here" for "--bind-address" flag: failed to parse IP',
     ),
     "port out of range": (["--secure-port=65536"], "--secure-port 65536 must be between 0 and 65535, inclusive"),
+    "negative port": (["--secure-port=-1"], "--secure-port -1 must be between 0 and 65535, inclusive"),
+    "embedded port out of range": (["--embedded", "--port=99999"], "--port 99999 must be between 0 and 65535"),
     "verbosity": (["-v=much"], 'invalid argument "much" for "-v, --v" flag'),
     "log format": (["--logging-format=xml"], 'Invalid value: "xml": Unsupported log format'),
     "vmodule": (["--vmodule=queue"], "expect comma-separated list of filename=N"),
@@ -198,6 +200,7 @@ GATES = {
     "unknown": ("Nope=true", "unrecognized feature gate: Nope"),
     "locked": ("SchedulerQueueingHints=false", "feature is locked to true"),
     "no value": ("GangScheduling", "missing bool value for GangScheduling"),
+    "lacks another": ("GangScheduling=true", "depends on features that are disabled: [GenericWorkload]"),
     "no boolean": ("GangScheduling=maybe", "invalid value of GangScheduling=maybe"),
 }
 

@@ -1,12 +1,15 @@
-"""Reports from the field about configurations: BR-126."""
+"""Reports from the field about configurations: BR-121, BR-126."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
-from kubesched.config import API_VERSION, KIND, ConfigError, PluginInfo, expand, load
+from kubesched.app import options
+from kubesched.cli.flag_parsing import parse
+from kubesched.config import API_VERSION, KIND, ConfigError, FeatureGates, PluginInfo, expand, load
 
 
 def config(*profiles: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +43,30 @@ def test_the_specific_point_beats_multi_point():
 
 def test_a_weight_of_0_means_1():
     assert scores(score=enabled(("TaintToleration", 0)))["TaintToleration"] == 1
+
+
+OWN_LEASE = "--leader-elect-resource-name=mine"
+HINTED: dict[str, tuple[str, list[str], int]] = {
+    "a name of its own and the default lease": ("mine", [], 1),
+    "the flags name a lease": ("mine", [OWN_LEASE], 0),
+    "the flags name the default lease": ("mine", ["--leader-elect-resource-name=kube-scheduler"], 1),
+    "another namespace": ("mine", ["--leader-elect-resource-namespace=mine"], 0),
+    "no election": ("mine", ["--leader-elect=false"], 0),
+    "nobody else, for the server is its own": ("mine", ["--embedded"], 0),
+    "it takes the place of the default scheduler": ("default-scheduler", [], 0),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "count"), HINTED.values(), ids=HINTED)
+def test_br_121_a_second_scheduler_on_the_default_lease_is_told_that_it_would_wait(
+    name, arguments, count, tmp_path, caplog
+):
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config({"schedulerName": name})))
+    options.load(parse(["--config", str(file), *arguments]), FeatureGates())
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == count
+    assert all("the lease kube-system/kube-scheduler is the one of the stock scheduler" in line for line in said)
 
 
 def args(plugin: str, **values: Any) -> dict[str, Any]:

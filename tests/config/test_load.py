@@ -174,6 +174,11 @@ WARNINGS = [
     ("lease of its own", "profiles: [{schedulerName: mine}]\nleaderElection: {resourceName: mine}", []),
     ("no lease", "profiles: [{schedulerName: mine}]\nleaderElection: {leaderElect: false}", []),
     (
+        "the stock scheduler's name beside others",
+        "profiles: [{schedulerName: mine}, {schedulerName: default-scheduler}]",
+        [],
+    ),
+    (
         "args for nobody",
         "profiles: [{pluginConfig: [{name: NodeAfinity, args: {}}]}]",
         ['profiles[0].pluginConfig[0]: args for "NodeAfinity" have no effect: no such plugin runs in this profile'],

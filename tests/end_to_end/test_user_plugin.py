@@ -89,11 +89,49 @@ async def test_by_file_without_being_named_in_a_configuration(folder):
 
 
 async def test_by_entry_point(folder):
-    info = folder / "gpu_model-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gpu-model\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kubesched.plugins]\nGpuModel = gpu_model:GpuModel\n")
+    install(folder, "gpu-model", "GpuModel = gpu_model:GpuModel")
     check(*await run(folder, *SETTLED, environment={"PYTHONPATH": str(folder)}))
+
+
+def install(folder: Path, name: str, entry_points: str) -> None:
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[kubesched.plugins]\n{entry_points}\n")
+
+
+BROKEN = {
+    "raises": ("raise RuntimeError('no driver')", "RuntimeError: no driver"),
+    "exits": ("raise SystemExit('no licence')", "SystemExit: no licence"),
+    "lacks the class": ("", "AttributeError: module 'spoilt' has no attribute 'Spoilt'"),
+    "no plugin": ("class Spoilt: pass", "is not a subclass of kubesched.framework.Plugin"),
+    "the name of one of ours": (
+        SOURCE.replace('"GpuModel"', '"NodeName"').replace("GpuModel", "Spoilt"),
+        "a plugin named NodeName is among those of kube-scheduler",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), BROKEN.values(), ids=BROKEN)
+async def test_an_installed_plugin_that_is_broken_matters_only_to_who_wants_it(folder, source, message):
+    install(folder, "gpu-model", "GpuModel = gpu_model:GpuModel")
+    install(folder, "spoilt-thing", "Spoilt = spoilt:Spoilt")
+    (folder / "spoilt.py").write_text(source)
+    environment = {"PYTHONPATH": str(folder)}
+    code, output = await run(folder, *SETTLED, environment=environment)
+    check(code, output)
+    told = [line for line in output.splitlines() if "going on without a plugin" in line]
+    assert len(told) == 1
+    assert "entry point Spoilt = spoilt:Spoilt of spoilt-thing 1.0: " in told[0] and message in told[0]
+
+    profile = {"plugins": {"filter": {"enabled": [{"name": "Spoilt"}]}}}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**CONFIG, "profiles": [profile]}))
+    code, output = await run(folder, *SETTLED, environment=environment)
+    assert code == 1
+    assert "config.yaml:7: " in output
+    assert 'FilterPlugin "Spoilt" cannot be used: entry point Spoilt = spoilt:Spoilt of spoilt-thing 1.0: ' in output
+    assert message in output
+    assert "Traceback" not in output
 
 
 async def test_by_module(folder):
@@ -108,6 +146,7 @@ WRONG = {
     "not a plugin": ("pathlib:Path", "is not a subclass of kubesched.framework.Plugin"),
     "broken file": ("broken.py:Broken", "SyntaxError"),
     "wrong signature": ("misshapen.py:Misshapen", "filter must accept filter(self, state, pod, node)"),
+    "a name of ours": ("namesake.py:Namesake", "a plugin named NodeName is among those of kube-scheduler"),
     "raises when made": ("fussy.py:Fussy", 'initializing plugin "Fussy": ValueError: no license'),
 }
 
@@ -118,6 +157,10 @@ async def test_what_is_wrong_with_a_plugin_is_said_in_one_line(folder, spec, mes
     (folder / "misshapen.py").write_text(
         "from kubesched.framework import Plugin\nclass Misshapen(Plugin):\n"
         "    name = 'Misshapen'\n    def filter(self, pod):\n        return None\n"
+    )
+    (folder / "namesake.py").write_text(
+        "from kubesched.framework import Plugin\nclass Namesake(Plugin):\n"
+        "    name = 'NodeName'\n    def filter(self, state, pod, node):\n        return None\n"
     )
     (folder / "fussy.py").write_text(
         "from kubesched.framework import Plugin\nclass Fussy(Plugin):\n    name = 'Fussy'\n"

@@ -280,6 +280,8 @@ def _problems(flags: Flags) -> Iterator[str]:
         yield (
             f"--secure-port {flags.secure_port} must be between 0 and 65535, inclusive. 0 for turning off secure port"
         )
+    if not 0 <= flags.port <= 65535:
+        yield f"--port {flags.port} must be between 0 and 65535, inclusive. 0 for a free one"
     if flags.tls_min_version and flags.tls_min_version not in _TLS_VERSIONS:
         yield f'unknown tls version "{flags.tls_min_version}"'
     if bool(flags.tls_cert_file) != bool(flags.tls_private_key_file):

@@ -5,6 +5,7 @@ Whatever is wrong is found here, before anything starts. A reload comes this way
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,12 @@ from kubesched.app import plugin_loading
 from kubesched.app.flags import Flags
 from kubesched.config import Configuration, FeatureGates
 from kubesched.plugins.registry import IN_TREE
-from kubesched.scheduler.profiles import Registry, plugin_info
+from kubesched.scheduler.profiles import Registry
 
 if TYPE_CHECKING:
     from kubesched.app.run import RunOptions
+
+log = logging.getLogger("kubesched.app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,21 @@ def feature_gates(flags: Flags) -> FeatureGates:
 
 def load(flags: Flags, gates: FeatureGates) -> Loaded:
     """Reads the files that the flags name. Raises ConfigError and PluginSetupError."""
-    named = plugin_loading.load_named(flags.plugin)
-    outside = plugin_loading.merged(plugin_loading.load_entry_points(), named)
+    outside = plugin_loading.find(flags.plugin)
     source = Path(flags.config) if flags.config else None
-    infos = [plugin_info(plugin) for plugin in outside.values()]
-    loaded = config.load(source, plugins=infos, enable=named, gates=gates)
-    return Loaded(flag_rules.apply(flags, loaded, gates), plugin_loading.merged(IN_TREE, outside))
+    loaded = config.load(source, plugins=outside.infos, enable=outside.named, gates=gates, elects=False)
+    loaded = flag_rules.apply(flags, loaded, gates)
+    outside.tell()
+    if elects(flags, loaded, embedded=flags.embedded) and (hint := config.lease_hint(loaded)):
+        log.warning(hint)
+    return Loaded(loaded, plugin_loading.merged(IN_TREE, outside.classes))
+
+
+def elects(flags: Flags, configuration: Configuration, *, embedded: bool) -> bool:
+    """Whether it takes part in leader election. With an embedded server there is nobody else: only if asked for."""
+    if embedded and "leader-elect" not in flags.changed:
+        return False
+    return configuration.leader_election.leader_elect
 
 
 def files(flags: Flags) -> tuple[Path, ...]:

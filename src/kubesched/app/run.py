@@ -29,7 +29,7 @@ from kubesched.app.dumps import dump_and_compare
 from kubesched.app.flags import Flags
 from kubesched.app.garbage import collect_rarely, keep_all
 from kubesched.app.live import LeaseLostError, LiveOptions, LiveScheduler
-from kubesched.app.options import files
+from kubesched.app.options import elects, files
 from kubesched.app.options import load as load_options
 from kubesched.app.reload import Reloader
 from kubesched.app.secure_serving import SecureServing, health_checks
@@ -170,10 +170,7 @@ def _log_settings(options: RunOptions) -> None:
 
 
 def _elects(options: RunOptions) -> bool:
-    """With an embedded server there is nobody else: only if it was asked for."""
-    if options.embedded and "leader-elect" not in options.flags.changed:
-        return False
-    return options.live.config.leader_election.leader_elect
+    return elects(options.flags, options.live.config, embedded=options.embedded)
 
 
 def _port(options: RunOptions) -> int:

@@ -131,11 +131,9 @@ class _Reader:
     def __init__(self, args: argparse.Namespace) -> None:
         from kubesched import config
         from kubesched.app import plugin_loading
-        from kubesched.scheduler.profiles import plugin_info
 
         self.gates: FeatureGates = config.parse_feature_gates(args.feature_gates)
-        outside = plugin_loading.merged(plugin_loading.load_entry_points(), plugin_loading.load_named(args.plugin))
-        self._infos = [plugin_info(plugin) for plugin in outside.values()]
+        self._infos = plugin_loading.find(args.plugin).infos
         self.known: Mapping[str, PluginInfo] = config.with_out_of_tree(self._infos)
 
     def load(self, path: Path | None) -> Configuration:

@@ -14,6 +14,7 @@ from kubesched.config.durations import Duration, DurationError, format_duration,
 from kubesched.config.errors import ConfigError, FieldError
 from kubesched.config.expand import expand, score_weights
 from kubesched.config.features import FeatureGates, parse_feature_gates
+from kubesched.config.hints import lease_hint
 from kubesched.config.load import load
 from kubesched.config.plugin_args import (
     DefaultPreemptionArgs,
@@ -75,6 +76,7 @@ __all__ = [
     "dump",
     "expand",
     "format_duration",
+    "lease_hint",
     "load",
     "parse_duration",
     "parse_feature_gates",

@@ -146,8 +146,8 @@ def _own_points(profile: Profile, known: Mapping[str, PluginInfo]) -> Iterator[t
         seen: set[str] = set()
         for index, plugin in enumerate(profile.plugins.at(point).enabled):
             where = f"plugins.{point}.enabled[{index}]"
-            if plugin.name not in known:
-                yield where, f'{kind} "{plugin.name}" does not exist{_instead(plugin.name, known)}'
+            if fault := _fault(plugin.name, known):
+                yield where, f'{kind} "{plugin.name}" {fault}'
             elif point not in known[plugin.name].points:
                 yield where, f'plugin "{plugin.name}" does not extend {kind} plugin'
             elif plugin.name in seen:
@@ -159,15 +159,22 @@ def _multi_point(profile: Profile, known: Mapping[str, PluginInfo]) -> Iterator[
     seen: set[str] = set()
     for plugin in profile.plugins.multi_point.enabled:
         where = "plugins.multiPoint.enabled"  # without the index: the list holds the default plugins too
-        if plugin.name not in known:
+        if fault := _fault(plugin.name, known):
             # The original names the first extension point that it expands.
             point = next((p for p in POINTS if not profile.plugins.at(p).disables("*")), POINTS[0])
-            yield where, f'{_interface(point)} "{plugin.name}" does not exist{_instead(plugin.name, known)}'
+            yield where, f'{_interface(point)} "{plugin.name}" {fault}'
         elif plugin.name in seen:
             point = _first_open_point(profile, known[plugin.name])
             if point:
                 yield where, f'plugin "{plugin.name}" already registered as "{_interface(point)}"'
         seen.add(plugin.name)
+
+
+def _fault(name: str, known: Mapping[str, PluginInfo]) -> str:
+    """Why there is no plugin of this name to be had; empty if there is."""
+    if name not in known:
+        return f"does not exist{_instead(name, known)}"
+    return f"cannot be used: {known[name].fault}" if known[name].fault else ""
 
 
 def _instead(name: str, known: Mapping[str, PluginInfo]) -> str:

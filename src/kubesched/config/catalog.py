@@ -14,11 +14,13 @@ from kubesched.config.types import Plugin
 
 
 class PluginInfo(msgspec.Struct, frozen=True):
-    """A plugin that may be named in a configuration. `args` is the struct of its args; None takes them as raw data."""
+    """A plugin that may be named in a configuration. `args` is the struct of its args; None takes them as raw data.
+    With a `fault` it is known to be there and not to be usable; the fault says why."""
 
     name: str
     points: frozenset[str]
     args: type[msgspec.Struct] | None = None
+    fault: str = ""
 
 
 _IN_TREE_POINTS = {

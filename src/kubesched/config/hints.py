@@ -14,8 +14,19 @@ def hints(config: Configuration, known: Mapping[str, PluginInfo]) -> list[str]:
     return list(_hints(config, known))
 
 
+def lease_hint(config: Configuration) -> str:
+    """What is odd about the lease, or nothing. Only for who takes part in leader election, and with what flags say."""
+    election, stock = config.leader_election, LeaderElection()
+    same = (election.resource_namespace, election.resource_name) == (stock.resource_namespace, stock.resource_name)
+    if not (election.leader_elect and same and config.profile(DEFAULT_SCHEDULER_NAME) is None):
+        return ""
+    return (
+        f"leaderElection.resourceName: the lease {stock.resource_namespace}/{stock.resource_name} is the one of the"
+        " stock scheduler: beside it, this one would wait for ever. Give it a name of its own"
+    )
+
+
 def _hints(config: Configuration, known: Mapping[str, PluginInfo]) -> Iterator[str]:
-    yield from _lease(config)
     managed = any(
         resource.ignored_by_scheduler for extender in config.extenders for resource in extender.managed_resources
     )
@@ -27,16 +38,6 @@ def _hints(config: Configuration, known: Mapping[str, PluginInfo]) -> Iterator[s
                 f"profiles[{index}].pluginConfig: the ignoredResources of NodeResourcesFit have no effect:"
                 " those that extenders manage take their place"
             )
-
-
-def _lease(config: Configuration) -> Iterator[str]:
-    election, stock = config.leader_election, LeaderElection()
-    same = (election.resource_namespace, election.resource_name) == (stock.resource_namespace, stock.resource_name)
-    if election.leader_elect and same and config.profile(DEFAULT_SCHEDULER_NAME) is None:
-        yield (
-            f"leaderElection.resourceName: the lease {stock.resource_namespace}/{stock.resource_name} is the one of the"
-            " stock scheduler: beside it, this one would wait for ever. Give it a name of its own"
-        )
 
 
 def _profile(path: str, profile: Profile, known: Mapping[str, PluginInfo]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from kubesched.config.document import MAX_BYTES, Document, read
 from kubesched.config.enable import enabled_everywhere
 from kubesched.config.errors import ConfigError, FieldError, whole
 from kubesched.config.features import FeatureGates
-from kubesched.config.hints import hints
+from kubesched.config.hints import hints, lease_hint
 from kubesched.config.plugin_args import ARGS
 from kubesched.config.types import API_GROUP, API_VERSION, KIND, Configuration
 from kubesched.config.validate import validate
@@ -41,11 +41,13 @@ def load(
     enable: Iterable[str] = (),
     gates: FeatureGates | None = None,
     name: str = "",
+    elects: bool = True,
 ) -> Configuration:
     """The configuration in `source`: a file (`Path`), a text, or plain data; None is the default configuration.
 
     `plugins` are the plugins from outside that may be named; those in `enable` run in every profile unless the
-    configuration enables or disables them somewhere itself. `name` is what messages call the source.
+    configuration enables or disables them somewhere itself. `name` is what messages call the source. Without `elects`
+    no word is lost about the lease: there is no election, or the caller looks at it himself (`lease_hint`).
     Raises ConfigError with everything that is wrong; never anything else, whatever the source holds.
     """
     known = with_out_of_tree(plugins)
@@ -60,9 +62,13 @@ def load(
     else:
         document = read(source, name)
     try:
-        return _configuration(document.data, known, tuple(enable), gates)
+        config = _configuration(document.data, known, tuple(enable), gates)
     except ConfigError as error:
         raise ConfigError((_with_line(e, document.lines) for e in error.errors), name) from error.__cause__
+    for hint in [*hints(config, known), lease_hint(config) if elects else ""]:
+        if hint:
+            log.warning(hint)
+    return completed(config, known)
 
 
 def _file(path: Path, name: str) -> bytes:
@@ -89,9 +95,7 @@ def _configuration(
     errors = validate(config, gates) or build_problems(config, known)
     if errors:
         raise ConfigError(errors)
-    for hint in hints(config, known):
-        log.warning(hint)
-    return completed(config, known)
+    return config
 
 
 def _of_our_kind(data: Any) -> dict[str, Any]:

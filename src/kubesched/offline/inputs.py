@@ -81,7 +81,7 @@ def load_config(
     infos = [plugin_info(plugin) for plugin in (*outside, *available)]
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source)):
         source = Path(source)
-    loaded = config.load(source, plugins=infos, enable=[plugin.name for plugin in outside])
+    loaded = config.load(source, plugins=infos, enable=[plugin.name for plugin in outside], elects=False)
     if loaded.extenders:
         first = loaded.extenders[0].url_prefix
         raise OfflineError(
