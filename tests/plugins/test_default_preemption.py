@@ -313,6 +313,34 @@ async def test_br_72_a_pod_held_back_while_it_preempts_is_tried_when_that_is_ove
     assert harness.port.binds() == [("h", "n1")]
 
 
+async def test_pods_held_back_while_they_preempt_are_asked_about_together() -> None:
+    count = 5
+    harness = await started(*(node(f"n{number}") for number in range(count)))
+    for number in range(count):
+        harness.apply(low(f"{number}", f"n{number}").obj())
+    await harness.settle()
+    called = asyncio.Event()
+    deleting = harness.port.delete_pod
+
+    async def delete_slowly(pod: Pod) -> None:
+        await called.wait()
+        await deleting(pod)
+
+    harness.port.delete_pod = delete_slowly  # type: ignore[method-assign]
+    harness.apply(*(high(f"h{number}").obj() for number in range(count)))
+    await harness.settle()
+    harness.delete(low("0", "n0").obj())
+    await harness.settle()
+    await harness.pass_time(3)
+    assert harness.queue.parked.gated_count > 1
+    assert harness.queue.parked.group_count == 1
+    called.set()
+    for number in range(count):
+        await harness.finish(f"{number}")
+    await harness.pass_time(3)
+    assert {pod for pod, _ in harness.port.binds()} == {f"h{number}" for number in range(count)}
+
+
 class Lock(Plugin):
     """A gate that opens without telling anybody."""
 

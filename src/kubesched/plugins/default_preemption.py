@@ -7,6 +7,8 @@ active queue. (kube-scheduler v1.36.)
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from kubesched.api.core import Pod
 from kubesched.config.plugin_args import DefaultPreemptionArgs
 from kubesched.framework.cycle_state import CycleState
@@ -63,6 +65,9 @@ class DefaultPreemption(Plugin):
             ),
             rejected=finding.rejected.by_node() if finding.rejected is not None else {},
         )
+
+    def hint_sign(self, pod: Pod) -> Hashable:
+        return ()  # its hint looks at no pod: many that wait for their victims are one question
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         if not self._is_async:
