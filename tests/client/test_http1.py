@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubesched.client.http1 import DisconnectedError, Pool, ProtocolError, ResponseParser, request_head
+from kubesched.client.http1 import (
+    DisconnectedError,
+    Pool,
+    ProtocolError,
+    ResponseParser,
+    plain_answer,
+    request_head,
+)
 from tests.client.doubles import until
 from tests.client.wire import WireServer, answering, cutting, park
 from tests.ports import refusing_port
@@ -51,6 +58,33 @@ def test_any_chunks_in_any_pieces(chunks, size):
     assert done[-1]
     assert not any(done[:-1])
     assert parser.body == b"".join(chunks)
+
+
+PIECES = (
+    b"HTTP/1.1 201 Created", b"HTTP/1.1 200", b"HTTP/1.0 200 OK", b"HTTP/1.1 204 No Content", b"HTTP/1.1 404 Not Found",
+    b"\r\n", b"\r\n", b"\r\n\r\n", b"\r", b"\n", b"Content-Length: 2", b"content-length:2", b"Content-Length: 02 ",
+    b"Content-Length : 2", b"Content-Length: -2", b"Transfer-Encoding: chunked", b"Connection: close", b"Audit-Id: 7",
+    b":", b" folded", b"ab", b"a\rb",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=7), st.sampled_from([b"", b"\r\nContent-Length: 2\r\n\r\nok"]))
+def test_what_looks_plain_is_what_the_parser_makes_of_it(pieces, rest):
+    message = b"".join([PIECES[0], *pieces, rest])
+    answer = plain_answer(message)
+    if answer is not None:
+        parser = ResponseParser()
+        assert parser.feed(message)
+        assert (answer.status, answer.body, dict(answer.headers)) == (parser.status, parser.body, parser.headers)
+        assert parser.keeps_alive
+        assert parser.left_over == 0
+
+
+def test_the_answers_of_servers_look_plain():
+    answer = plain_answer(SIZED)
+    assert answer is not None
+    assert (answer.status, answer.body, answer.headers["Content-Type"]) == (201, b"hello", "application/json")
+    assert plain_answer(SIZED.replace(b"json", b"js\ron")) is None
 
 
 def test_headers_have_no_case_and_are_joined():

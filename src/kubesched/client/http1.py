@@ -60,8 +60,9 @@ class Answer:
         self.body = body
 
 
-#: Head of a success of HTTP/1.1 whose lines are all in order.
-_SUCCESS: Final = re.compile(rb"HTTP/1\.1 (2\d\d)(?: [^\r\n]*)?(?:\r\n[!#-'*+\-.0-9A-Z^-z|~]+:[^\r\n]*)*\r\n\r\n")
+#: Head of a success of HTTP/1.1 whose lines are all in order, but for a return in mid-line. (`.` is twice as fast as a
+#: set without it.)
+_SUCCESS: Final = re.compile(rb"HTTP/1\.1 (2\d\d)(?: .*)?\r\n(?:[!#-'*+\-.0-9A-Z^-z|~]+:.*\r\n)*\r\n")
 _LENGTH: Final = re.compile(rb"(?i:\r\nContent-Length:) *(\d{1,15}) *\r\n")
 _UNUSUAL: Final = re.compile(rb"(?i:\r\n(?:Transfer-Encoding|Connection):)")
 
@@ -74,6 +75,8 @@ def plain_answer(data: bytes) -> Answer | None:
         return None
     end = head.end()
     length = _LENGTH.search(data, 0, end)
+    if data.count(b"\r", 0, end) != data.count(b"\n", 0, end):
+        return None
     if length is None or end + int(length[1]) != len(data) or _UNUSUAL.search(data, 0, end) is not None:
         return None
     if _LENGTH.search(data, length.end() - 2, end) is not None or head[1] == b"204":
