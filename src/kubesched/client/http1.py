@@ -64,7 +64,7 @@ class Answer:
 #: set without it.)
 _SUCCESS: Final = re.compile(rb"HTTP/1\.1 (2\d\d)(?: .*)?\r\n(?:[!#-'*+\-.0-9A-Z^-z|~]+:.*\r\n)*\r\n")
 _LENGTH: Final = re.compile(rb"(?i:\r\nContent-Length:) *(\d{1,15}) *\r\n")
-_UNUSUAL: Final = re.compile(rb"(?i:\r\n(?:Transfer-Encoding|Connection):)")
+_FRAMING: Final = re.compile(rb"(?i:\r\n(?:Content-Length|Transfer-Encoding|Connection):)")
 
 
 def plain_answer(data: bytes) -> Answer | None:
@@ -77,9 +77,9 @@ def plain_answer(data: bytes) -> Answer | None:
     length = _LENGTH.search(data, 0, end)
     if data.count(b"\r", 0, end) != data.count(b"\n", 0, end):
         return None
-    if length is None or end + int(length[1]) != len(data) or _UNUSUAL.search(data, 0, end) is not None:
+    if length is None or end + int(length[1]) != len(data) or len(_FRAMING.findall(data, 0, end)) > 1:
         return None
-    if _LENGTH.search(data, length.end() - 2, end) is not None or head[1] == b"204":
+    if head[1] == b"204":
         return None
     return Answer(int(head[1]), _UnreadHeaders(data[: end - 4]), data[end:])
 
