@@ -30,6 +30,7 @@ class CycleState:
     """Per-attempt storage. `pod_info` is the pod under way with its requirements computed once."""
 
     __slots__ = (
+        "_clonable",
         "_values",
         "absorbed_version",
         "plugin_meter",
@@ -44,6 +45,8 @@ class CycleState:
     def __init__(self, pod_info: PodInfo, *, plugin_meter: Meter | None = None) -> None:
         self.pod_info = pod_info
         self._values: dict[str, Any] = {}
+        #: The keys of values that are cloned with the state.
+        self._clonable: set[str] = set()
         #: How much of a kept evaluation's own state is in here, by its version.
         self.absorbed_version = -1
         #: Names of plugins whose PreFilter / PreScore / PreBindPreFlight answered Skip.
@@ -63,6 +66,10 @@ class CycleState:
 
     def write(self, key: str, value: Any) -> None:
         self._values[key] = value
+        if hasattr(value, "clone"):
+            self._clonable.add(key)
+        else:
+            self._clonable.discard(key)
 
     def read(self, key: str, kind: type[T]) -> T:
         try:
@@ -80,11 +87,13 @@ class CycleState:
 
     def delete(self, key: str) -> None:
         self._values.pop(key, None)
+        self._clonable.discard(key)
 
     def absorb(self, other: CycleState) -> None:
         """Take over every value and skip of `other`."""
-        for key, value in other._values.items():
-            self._values[key] = value.clone() if hasattr(value, "clone") else value
+        self._values.update(other._values)
+        self._clonable -= other._values.keys()
+        self._clone_values(other._clonable)
         self.skip_filter |= other.skip_filter
         self.skip_score |= other.skip_score
 
@@ -94,8 +103,14 @@ class CycleState:
     def clone(self, pod_info: PodInfo | None = None) -> CycleState:
         """A twin, for the same pod or for another that is its equal to every plugin that wrote here."""
         twin = CycleState(pod_info or self.pod_info, plugin_meter=self.plugin_meter)
-        twin._values = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._values.items()}
+        twin._values = self._values.copy()
+        twin._clone_values(self._clonable)
         twin.skip_filter = set(self.skip_filter)
         twin.skip_score = set(self.skip_score)
         twin.skip_pre_bind = set(self.skip_pre_bind)
         return twin
+
+    def _clone_values(self, keys: set[str]) -> None:
+        for key in keys:
+            self._values[key] = self._values[key].clone()
+        self._clonable |= keys

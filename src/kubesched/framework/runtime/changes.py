@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,14 +16,24 @@ FEW_ROWS = 4
 _PYTHON_MERGE_MAX = 24
 
 
-class Changes(NamedTuple):
+class Changes:
     """What the journal says since a position: rows that exist, perhaps some twice, and all aspects together."""
 
-    since: int
-    rows: NDArray[np.intp]
-    aspects: int
-    #: The rows again, each once, when they are few.
-    few: list[int] | None
+    __slots__ = ("_rows", "aspects", "few", "since")
+
+    def __init__(self, since: int, rows: NDArray[np.intp] | list[int], aspects: int) -> None:
+        self.since = since
+        self.aspects = aspects
+        #: The rows, each once, when they are few.
+        self.few: list[int] | None = rows if isinstance(rows, list) and len(rows) <= FEW_ROWS else None
+        self._rows = rows
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The same array each time."""
+        if isinstance(self._rows, list):
+            self._rows = np.array(self._rows, dtype=np.intp)
+        return self._rows
 
 
 def changes_since(journal: Journal, position: int, row_count: int) -> Changes | None:
@@ -37,18 +45,18 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
     together = 0
     for aspect in set(aspects):
         together |= aspect
+    picked: NDArray[np.intp] | list[int]
     if len(rows) <= _PYTHON_MERGE_MAX:
-        distinct = sorted({row for row in rows if row < row_count})
-        picked, few = np.array(distinct, dtype=np.intp), distinct if len(distinct) <= FEW_ROWS else None
+        picked = sorted({row for row in rows if row < row_count})
     else:
-        picked, few = np.array(rows, dtype=np.intp), None
+        picked = np.array(rows, dtype=np.intp)
         if len(rows) > row_count * PICK_SHARE_MAX:
             picked = np.unique(picked)
         if picked.max() >= row_count:
             picked = picked[picked < row_count]
     if len(picked) > max(8, row_count * PICK_SHARE_MAX):
         return None
-    return Changes(position, picked, together, few)
+    return Changes(position, picked, together)
 
 
 def rows_together(parts: list[RowIndex], row_count: int) -> RowIndex:

@@ -144,8 +144,9 @@ class Evaluation:
         return self._lineup.pre_filter_names
 
     def pre_filters_to_ask(self) -> list[Plugin]:
-        """Plugins whose PreFilter must be asked again, or for the first time."""
-        return [plugin for plugin in self._lineup.table_filters if self.wants_pre_filter(plugin)]
+        """Plugins whose PreFilter was asked and must be again."""
+        asked = self.pre_filter
+        return [p for p in self._lineup.table_filters if p.name in asked and self.wants_pre_filter(p)]
 
     def wants_pre_filter(self, plugin: Plugin) -> bool:
         """Whether PreFilter must be asked: for the first time, or because nodes changed in what it reads of all."""

@@ -188,7 +188,7 @@ class KeptScores:
     def _follow_few(self, changes: Changes) -> bool:
         """One row after the other, where that is all there is to do; False leaves it to others, with nothing spoilt."""
         rows, verdicts = changes.few, self._verdicts
-        if rows is None or verdicts.refolded or verdicts.refolded is None or self._state.plugin_meter is not None:
+        if rows is None or verdicts.refolded or verdicts.refolded is None:
             return False
         concerned = []
         for score in self.scores:
@@ -215,6 +215,8 @@ class KeptScores:
         if rate is None:
             rate = score.rate = rate_of(score.plugin, self._state)
         self._meter.evaluated("Score", score.plugin.name, len(rows))
+        sampled = self._state.plugin_meter
+        started_s = sampled.now() if sampled is not None else 0.0
         infos, normalized, sums = self._cluster.nodes.infos, score.normalized, self._sums
         for row in rows:
             points = rated(score.plugin, rate, infos[row])
@@ -226,12 +228,12 @@ class KeptScores:
                     return False
                 sums[row] += (points - before) * score.weight
                 normalized[row] = points
+        if sampled is not None:
+            sampled.plugin_took(score.plugin.name, "Score", sampled.now() - started_s)
         return True
 
     def _can_rate(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
-        if changes.few is None or self._state.plugin_meter is not None or not score.can_rate:
-            return False
-        return not (score.normalizes and rescale)
+        return changes.few is not None and score.can_rate and not (score.normalizes and rescale)
 
     def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
         reads = reads_of(score.plugin.score_reads)

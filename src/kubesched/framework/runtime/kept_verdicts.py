@@ -105,7 +105,7 @@ class KeptVerdicts:
         plan = self._plans.get(changes.aspects)
         if plan is None:
             plan = self._plans[changes.aspects] = self._plan(changes.aspects)
-        if changes.few is not None and self._state.plugin_meter is None and not self._is_adopted:
+        if changes.few is not None and not self._is_adopted:
             self._follow_few(plan.of_rows, changes.few)
         else:
             self._follow_rows(plan.of_rows, changes)
@@ -193,6 +193,8 @@ class KeptVerdicts:
             if judge is None:
                 judge = self._judges[plugin.name] = judge_of(plugin, self._state)
             self._meter.evaluated("Filter", plugin.name, len(rows))
+            sampled = self._state.plugin_meter
+            started_s = sampled.now() if sampled is not None else 0.0
             verdict = self.verdicts[k]
             for row in rows:
                 status = judged(plugin, judge, infos[row])
@@ -202,6 +204,8 @@ class KeptVerdicts:
                     verdict[row] = self.status_id(status)
                 elif verdict is not None:
                     verdict[row] = 0
+            if sampled is not None:
+                sampled.plugin_took(plugin.name, "Filter", sampled.now() - started_s)
         rejecting = [verdict for verdict in self.verdicts if verdict is not None]
         for row in rows:
             after = True
