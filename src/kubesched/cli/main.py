@@ -19,6 +19,8 @@ _COMMANDS = (run, explain, queue, config, apiserver)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    # NumPy is used for columns, never for matrices: the threads that its library would start for those only cost time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = list(sys.argv[1:] if argv is None else argv)
     return _guarded(lambda: _main(arguments))
 
