@@ -3,8 +3,9 @@
 `Cluster` holds objects, answers why, and schedules in virtual time. Same manifests, same seed, same answers.
 """
 
+from kubesched.offline.capacity import Capacity
 from kubesched.offline.cluster import Cluster
 from kubesched.offline.errors import OfflineError
 from kubesched.offline.outcomes import Outcome, Result, Run
 
-__all__ = ["Cluster", "OfflineError", "Outcome", "Result", "Run"]
+__all__ = ["Capacity", "Cluster", "OfflineError", "Outcome", "Result", "Run"]

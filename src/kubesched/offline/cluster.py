@@ -2,6 +2,7 @@
 
     cluster = Cluster(["nodes.yaml", "apps/"])
     cluster.explain(pod).message          # nothing changes
+    cluster.capacity(pod).count           # how many of these would fit? nothing changes
     cluster.schedule(pod).node            # the cluster holds the pod from then on
     cluster.run().placements              # every pending pod
 
@@ -23,7 +24,9 @@ from kubesched.framework.runtime.runtime import Runtime
 from kubesched.manifests import Input
 from kubesched.metrics import Metrics
 from kubesched.offline import hints
+from kubesched.offline.capacity import Capacity, estimate
 from kubesched.offline.errors import OfflineError
+from kubesched.offline.garbage import collected_rarely
 from kubesched.offline.inputs import ConfigInput, is_text, load_config, load_objects, load_pod
 from kubesched.offline.outcomes import Outcome, Run
 from kubesched.offline.private_loop import PrivateLoop
@@ -62,11 +65,13 @@ class Cluster:
         plugins, available = tuple(plugins), tuple(available)
         registry = _registry((*plugins, *available))
         configuration = load_config(config, plugins, available)
-        objects, self._admission = load_objects(manifests)
+        with collected_rarely():
+            objects, self._admission = load_objects(manifests)
         self._clock = ManualClock()
         self._world = World(self._clock)
         self._state = ClusterState()
-        chance, metrics = Chance(seed), Metrics()
+        self._chance = chance = Chance(seed)
+        metrics = Metrics()
         self._loop = PrivateLoop()
         self._scheduler = Scheduler(
             self._state, self._world, self._clock, chance, metrics, start_binding=self._loop.start_at_once
@@ -88,9 +93,10 @@ class Cluster:
         )
         self._world.on_change = self._scheduler.deliver
         self._driver = Driver(self._scheduler, self._world, self._clock, self._loop)
-        for obj in sorted(objects, key=_waiting_pods_last):
-            self._world.put(obj)
-        self._scheduler.inbox.apply_all()
+        with collected_rarely():
+            for obj in sorted(objects, key=_waiting_pods_last):
+                self._world.put(obj)
+            self._scheduler.inbox.apply_all()
 
     def __repr__(self) -> str:
         return f"<Cluster of {len(self.nodes)} nodes, {len(self.placements)} pods placed, {len(self.pending)} pending>"
@@ -125,6 +131,15 @@ class Cluster:
         asked = self._pod(pod)
         return explain(self._runtime(asked), self._state, PodInfo(asked))
 
+    def capacity(self, pod: PodInput, limit: int | None = None) -> Capacity:
+        """How many copies of the pod fit beside what is there, on which nodes, and why no more. Nothing changes.
+
+        Nobody is preempted for them. `limit` stops the count.
+        """
+        asked = self._pod(pod)
+        with collected_rarely():
+            return estimate(asked, self._runtime(asked), self._state, self._chance, limit)
+
     def queueing_hint(self, plugin: str, pod: PodInput, event: Mapping[str, Any]) -> str | None:
         """Would the event make the plugin want a pod that it rejected tried again: "Queue", "Skip", or None where it
         does not listen to such events. The cluster is the one after the event.
@@ -151,7 +166,8 @@ class Cluster:
     def run(self) -> Run:
         """Schedule every pending pod through queue, backoff and preemption, in virtual time, until nothing more can
         happen."""
-        return self._loop.run(self._driver.run())
+        with collected_rarely():
+            return self._loop.run(self._driver.run())
 
     # -- helpers
 
