@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -38,6 +39,9 @@ class StatusWriter:
         self._port = port
         self._spawn = spawn
         self._queued: dict[str, _Write] = {}
+        #: Their UIDs in order, with some that are not queued any more. (To find the first key of a dictionary that is
+        #: emptied from its front takes longer and longer.)
+        self._turns: deque[str] = deque()
         self._in_flight: dict[str, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -50,6 +54,8 @@ class StatusWriter:
             condition = condition or earlier.condition
             if nominated_node_name is None:
                 nominated_node_name = earlier.nominated_node_name
+        else:
+            self._turns.append(uid)
         self._queued[uid] = _Write(pod, condition, nominated_node_name)
         self._idle.clear()
         self._start()
@@ -64,10 +70,10 @@ class StatusWriter:
         await self._idle.wait()
 
     def _start(self) -> None:
-        while len(self._in_flight) < _IN_FLIGHT_MAX:
-            uid = next((uid for uid in self._queued if uid not in self._in_flight), None)
-            if uid is None:
-                return
+        while self._turns and len(self._in_flight) < _IN_FLIGHT_MAX:
+            uid = self._turns.popleft()
+            if uid not in self._queued or uid in self._in_flight:
+                continue  # dropped, or sent by the call under way when that is answered
             self._in_flight[uid] = asyncio.get_running_loop().create_future()
             self._spawn(f"status of pod {uid}", self._send(uid))
 
