@@ -54,6 +54,7 @@ class Score:
         "reads",
         "runs_pre_score",
         "scale",
+        "shares",
         "skips_for_good",
         "table_reads",
         "weight",
@@ -83,19 +84,28 @@ class Score:
         self.raw: Ints = _NO_SCORES
         #: The same array as `raw` for plugins that do not normalise.
         self.normalized: Ints = _NO_SCORES
+        #: The arrays are another evaluation's as well: whoever changes them first takes a copy.
+        self.shares = False
         #: The rule for one node, made when it is first needed after PreScore.
         self.rate: Rate | None = None
 
     def allocate(self, capacity: int) -> None:
         self.raw = np.zeros(capacity, dtype=np.int64)
         self.normalized = np.zeros(capacity, dtype=np.int64) if self.normalizes else self.raw
+        self.shares = False
 
     def adopt(self, other: Score) -> None:
-        self.raw = other.raw.copy()
-        self.normalized = other.normalized.copy() if self.normalizes else self.raw
-        self.scale = other.scale
+        self.raw, self.normalized, self.scale = other.raw, other.normalized, other.scale
+        self.shares = other.shares = True
         self.has_misfits, self.is_uniform = other.has_misfits, other.is_uniform
         self.counts = self.is_adopted = True
+
+    def own(self) -> None:
+        """Before the arrays are changed."""
+        if self.shares:
+            self.raw = self.raw.copy()
+            self.normalized = self.normalized.copy() if self.normalizes else self.raw
+            self.shares = False
 
     def forget(self) -> None:
         """Back to not counting, with no arrays."""
@@ -226,6 +236,9 @@ class KeptScores:
             elif points != (before := int(normalized[row])):
                 if not 0 <= points <= MAX_NODE_SCORE:
                     return False
+                if score.shares:
+                    score.own()
+                    normalized = score.normalized
                 sums[row] += (points - before) * score.weight
                 normalized[row] = points
         if sampled is not None:
@@ -271,6 +284,7 @@ class KeptScores:
                 self._put(score, asked, raw)
                 self._check(score, asked)
                 return asked
+            score.own()
             if isinstance(asked, slice):
                 asked = whole if score.scale is None else _differing(score.raw[asked], raw, self._row_count)
                 score.raw[whole] = raw
@@ -295,7 +309,9 @@ class KeptScores:
 
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
         """Take new normalised scores, and the difference to the old ones into the sums."""
-        self._sums[index] += (normalized - score.normalized[index]) * score.weight
+        score.own()
+        change = normalized - score.normalized[index]
+        self._sums[index] += change if score.weight == 1 else change * score.weight
         score.normalized[index] = normalized
 
     def _check(self, score: Score, index: RowIndex | None) -> None:

@@ -105,7 +105,7 @@ class KeptVerdicts:
         plan = self._plans.get(changes.aspects)
         if plan is None:
             plan = self._plans[changes.aspects] = self._plan(changes.aspects)
-        if changes.few is not None and not self._is_adopted:
+        if changes.few is not None:
             self._follow_few(plan.of_rows, changes.few)
         else:
             self._follow_rows(plan.of_rows, changes)
