@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubesched.metrics import Metrics
@@ -227,6 +229,16 @@ def test_an_observation_counts_in_the_first_bucket_that_holds_it(value, bucket):
     histogram.observe(value)
     assert [i for i, n in enumerate(histogram.counts) if n] == [bucket]
     assert (histogram.count, histogram.sum) == (1, value)
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 4.5, 64.0, 65.0]), max_size=40))
+def test_many_observations_count_as_each_by_itself(values):
+    together, singly = Histogram(exponential(1, 2, 7)), Histogram(exponential(1, 2, 7))
+    for value in values:
+        together.observe(value)
+        singly.observe(value)
+        singly.count_up()
+    assert (together.counts, together.sum) == (singly.counts, singly.sum)
 
 
 def test_observations_are_counted_up_whenever_it_is_asked_for_and_no_more_than_once():

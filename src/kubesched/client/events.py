@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -292,8 +291,7 @@ class _Series:
         self.last_seen = now
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     series: _Series
     is_patch: bool
     tries: int = 0

@@ -14,11 +14,11 @@ import socket
 import ssl
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from kubesched.api.errors import TransportError
@@ -49,19 +49,20 @@ class ConnectError(NotSentError):
     """No connection was made."""
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     method: str
     target: str  # path and query, percent-encoded
     headers: Mapping[str, str] | tuple[tuple[str, str], ...]
     body: bytes | None = None
     timeout_s: float = 30.0  # for the whole exchange; of a stream: until its headers are here
-    certificate: ClientCertificate | None = field(default=None, repr=False)
+    certificate: ClientCertificate | None = None
     pool: str = ""  # requests of different pools do not wait for each other's connections
 
+    def __repr__(self) -> str:
+        return f"<Request {self.method} {self.target}>"  # headers and bodies may hold secrets
 
-@dataclass(slots=True)
-class Response:
+
+class Response(msgspec.Struct):
     status: int
     headers: Mapping[str, str]
     body: bytes

@@ -8,7 +8,7 @@ runs on that loop sees consistent values. Two threads that write the same series
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import lru_cache
@@ -76,13 +76,22 @@ class Histogram:
 
     def count_up(self) -> None:
         notes = self._notes
-        if notes:
-            bounds, counts, total = self.bounds, self._counts, self._sum
+        if not notes:
+            return
+        bounds, counts = self.bounds, self._counts
+        self._sum = sum(notes, self._sum)
+        if len(notes) <= len(bounds):
             for value in notes:
                 counts[bisect_left(bounds, value)] += 1
-                total += value
-            self._sum = total
-            notes.clear()
+        else:  # of many it is cheaper to look for the bounds among them
+            notes.sort()
+            below = 0
+            for bucket, bound in enumerate(bounds):
+                up_to = bisect_right(notes, bound)
+                counts[bucket] += up_to - below
+                below = up_to
+            counts[-1] += len(notes) - below
+        notes.clear()
 
     @property
     def counts(self) -> list[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.results import FitError
 from kubesched.framework.status import Code, Status
@@ -13,8 +15,7 @@ KEEP = None
 CLEAR = ""
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(msgspec.Struct):
     """The pod is assumed on `node_name`; how many nodes were looked at and fit."""
 
     node_name: str

@@ -45,7 +45,7 @@ TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any]]
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
 #: How many turns of the loop leave notes that are not yet counted.
-_TURNS_UNCOUNTED = 200
+_TURNS_UNCOUNTED = 500
 #: The longest that nothing turns at all.
 _REST_S = 30.0
 #: How long a stop waits for binds whose calls are on their way.
@@ -82,6 +82,7 @@ class Scheduler:
         self._turns = 0
         #: Who runs a scheduling cycle that is not over: one that waits for an extender.
         self._attempting: asyncio.Task[Any] | None = None
+        self._runner: asyncio.Task[Any] | None = None
         self._attempted: QueuedPod | None = None
         #: True once the first cycle could run.
         self.has_started = False
@@ -135,12 +136,15 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until `stop` is called or the task is cancelled."""
         self.has_started = True
+        self._runner = asyncio.current_task()
         try:
             await self._run()
         except asyncio.CancelledError:
             if not self._stopping or self._attempting is None:
                 raise
             self._attempting.uncancel()  # it was `stop` that cut the attempt short
+        finally:
+            self._runner = None
 
     async def stand_by(self) -> None:
         """Keep state and queue up to date without scheduling, until cancelled: somebody else leads."""
@@ -180,7 +184,7 @@ class Scheduler:
             self.queue.done(queued.uid)
             return
         started_s = self.clock.monotonic()
-        self._attempting, self._attempted = asyncio.current_task(), queued
+        self._attempting, self._attempted = self._runner or asyncio.current_task(), queued
         outcome = await self._cycle.run(queued.pod_info, runtime)
         self._attempting = self._attempted = None
         if isinstance(outcome, Failure):

@@ -13,8 +13,6 @@ another moves. Methods are called between scheduling cycles, `assume` at the end
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from kubesched.api.core import Node, Pod
@@ -29,8 +27,7 @@ from kubesched.state.objects import ObjectIndex
 from kubesched.state.pod_info import PodInfo
 
 
-@dataclass(slots=True)
-class Placement:
+class Placement(msgspec.Struct):
     """Where a pod is counted."""
 
     pod: PodInfo

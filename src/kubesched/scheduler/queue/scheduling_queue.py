@@ -252,10 +252,12 @@ class SchedulingQueue:
         pod.attempts += 1
         if pod.first_attempt is None:
             pod.first_attempt = self._clock.now()
-        pod.unschedulable_plugins = set()
-        pod.pending_plugins = set()
         pod.gated_by = ""
-        self._blame(pod, frozenset())
+        if pod.attempts > 1:
+            pod.unschedulable_plugins = set()
+            pod.pending_plugins = set()
+        if pod.blamed:
+            self._blame(pod, frozenset())
         self.in_flight.start(pod.uid)
         return pod
 
