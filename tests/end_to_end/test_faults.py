@@ -16,7 +16,7 @@ from kubesched.clock import RealClock
 from kubesched.plugins.registry import IN_TREE
 from kubesched.state import consistency
 from tests.build import make_node, make_pod
-from tests.end_to_end.cluster import PATIENCE_S, placed, scheduling
+from tests.end_to_end.cluster import PATIENCE_S, placed, scheduling, until
 from tests.end_to_end.process import FAST
 from tests.ports import free_port
 
@@ -181,6 +181,7 @@ async def test_every_pod_is_bound_exactly_once(kind):
             server.load([make_pod(f"late-{i}").cpu("500m").dict() for i in range(PODS // 2)])
             await asyncio.wait_for(faults.all_bound(PODS), PATIENCE_S)
             await placed(scheduler, PODS)
+            await until(scheduler, lambda: faults.hits > 0)  # events are sent when there is nothing better to do
             check(server, scheduler, faults)
 
 
@@ -227,7 +228,6 @@ class Pauses(RealClock):
 
 
 def check(server, scheduler, faults):
-    assert faults.hits or type(faults) is Faults, "the fault was never injected"
     assert set(faults.bound.values()) == {1}, "a pod was bound twice"
     placed: Counter[str] = Counter()
     for stored in server.store.of(core("pods")).scan():
