@@ -6,7 +6,8 @@
 
 The scheduler first watches and stands by, while the backlog is created; then it gets the lease and drains it. Its CPU
 a pod counts everything from before the backlog (so the decoding of the pods, too) until the last event and status has
-arrived, at the most 5 s after the last bind. Pods a second count from the first bind to the last.
+arrived, at the most 5 s after the last bind. Pods a second count from the first bind to the last. `last/first` is what
+the last tenth of the pods cost over what the first did.
 
 Without `--kubeconfig` the embedded API server runs in a process of its own; with it, any cluster will do that has
 nobody else in it, and is left as it becomes. `--scheduler` measures another program with kube-scheduler's flags.
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import yaml
 
 from benchmarks import workload as workloads
@@ -48,6 +50,7 @@ _SEED: Final = 1
 _COLUMNS: Final = (
     ("cpu_ms_per_pod", "CPU ms/pod", ".3f"),
     ("pods_per_s", "pods/s", ".0f"),
+    ("last_to_first_tenth", "last/first", ".2f"),
     ("peak_mb", "peak MB", ".0f"),
     ("start_cpu_s", "start CPU s", ".2f"),
     ("server_cpu_ms_per_pod", "server ms/pod", ".3f"),
@@ -160,6 +163,7 @@ class Run:
         self._result: dict[str, Any] = {}
         self._cpu_before = self._server_before = 0.0
         self._events_before = 0
+        self._samples: list[tuple[int, float]] = []
 
     @property
     def scheduler(self) -> Process:
@@ -240,6 +244,20 @@ class Run:
         await self._mark()
 
     async def _barrier(self) -> None:
+        sampling = asyncio.create_task(self._sample(), name="samples of CPU")
+        try:
+            await self._until_bound()
+        finally:
+            sampling.cancel()
+            self._samples.append((len(self._driver.bound_at), self.scheduler.cpu_s))
+
+    async def _sample(self) -> None:
+        """What it has used by how many pods have a node."""
+        while True:
+            self._samples.append((len(self._driver.bound_at), self.scheduler.cpu_s))
+            await asyncio.sleep(0.05)
+
+    async def _until_bound(self) -> None:
         if not await self._driver.until_bound(_BARRIER_S):
             missing = self._driver.measured - self._driver.bound_at.keys()
             log = self.scheduler.log.read_text(errors="replace")
@@ -315,12 +333,24 @@ class Run:
             "pods_per_s": (count - 1) / (last - first) if last > first else None,
             "first_bind_after_s": first - self._began_at,
             "peak_mb": scheduler.peak_mb,
+            "last_to_first_tenth": _last_to_first_tenth(self._samples),
             "server_cpu_ms_per_pod": (
                 (self._server.cpu_s - self._server_before) * per_pod if self._server is not None else None
             ),
             "events_missing": max(0, wanted - arrived),
             "delivered_after_s": now - last if arrived >= wanted else None,
         }
+
+
+def _last_to_first_tenth(samples: list[tuple[int, float]]) -> float | None:
+    """What the last tenth of the pods cost over what the first did; None for drains too short to tell."""
+    if len(samples) < 40:
+        return None
+    pods, cpu_s = zip(*samples, strict=True)
+    low, high = pods[0], pods[-1]
+    tenth = (high - low) / 10
+    used_s = np.interp([low, low + tenth, high - tenth, high], pods, cpu_s)
+    return float((used_s[3] - used_s[2]) / (used_s[1] - used_s[0]))
 
 
 def _snake(name: str) -> str:
