@@ -233,6 +233,24 @@ class TestPool:
             patient.cancel()
             pool.close()
 
+    async def test_to_wait_for_a_connection_is_part_of_the_time(self):
+        async with WireServer(park, answering(200, b"ok")) as server:
+            pool = pool_of(server, limit=1)
+            stuck = asyncio.create_task(get(pool))
+            await server.next_request()
+            late = [
+                asyncio.create_task(pool.exchange("GET", request_head("GET", "/", "h", [], None), None, timeout_s))
+                for timeout_s in (0.1, 0.05)
+            ]
+            for waiting in late:
+                with pytest.raises(TimeoutError):
+                    await waiting
+            patient = asyncio.create_task(get(pool))
+            await asyncio.sleep(0)
+            stuck.cancel()
+            assert (await patient).body == b"ok"
+            pool.close()
+
     async def test_a_kept_connection_that_was_closed_meanwhile(self):
         async def answer_and_close(seen, reply):
             await reply.answer(200, b"one")

@@ -18,6 +18,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, cast
 
 HEAD_MAX_BYTES: Final = 64 << 10
@@ -272,7 +273,8 @@ class Pool:
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
         self._opening = 0
-        self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
+        #: Who is to get the next connection, and by when.
+        self._waiting: deque[tuple[asyncio.Future[_Connection | None], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at_s = math.inf
         self._is_closed = False
@@ -285,21 +287,15 @@ class Pool:
         it ends early, `ProtocolError`. A cancelled exchange hangs up.
         """
         message = head if body is None else head + body
-        connection = self._take_idle()
+        deadline_s = self._deadline_s(timeout_s)
+        connection = self._take_idle() or await self._wait_for_idle(deadline_s)
         if connection is not None:
             try:
-                return await self._ask(connection, message, self._deadline_s(timeout_s))
+                return await self._ask(connection, message, deadline_s)
             except DisconnectedError as error:
                 if not error.untouched or method != "GET":
                     raise
-        async with asyncio.timeout(timeout_s):
-            connection = await (self._take() if connection is None else self._open())
-            was_kept = connection.was_used
-            try:
-                return await self._ask(connection, message)
-            except DisconnectedError as error:
-                if not was_kept or not error.untouched or method != "GET":
-                    raise
+        async with asyncio.timeout_at(deadline_s):
             return await self._ask(await self._open(), message)
 
     def close(self) -> None:
@@ -352,7 +348,11 @@ class Pool:
         now_s = self._loop.time()
         for connection in [each for each in self._busy if each.deadline_s <= now_s]:
             connection.time_out()
-        self._look_at(min((each.deadline_s for each in self._busy if each.deadline_s > now_s), default=math.inf))
+        for turn, deadline_s in self._waiting:
+            if deadline_s <= now_s and not turn.done():
+                turn.set_exception(TimeoutError())
+        deadlines = chain((each.deadline_s for each in self._busy), (deadline_s for _, deadline_s in self._waiting))
+        self._look_at(min((each for each in deadlines if each > now_s), default=math.inf))
 
     def _take_idle(self) -> _Connection | None:
         if self._is_closed:
@@ -366,22 +366,22 @@ class Pool:
                 connection.hang_up()
         return None
 
-    async def _take(self) -> _Connection:
-        while True:
-            if (connection := self._take_idle()) is not None:
-                return connection
-            if len(self._busy) + self._opening < self._limit:
-                return await self._open()
+    async def _wait_for_idle(self, deadline_s: float) -> _Connection | None:
+        """A connection that somebody gives back; None as soon as another may be opened."""
+        while len(self._busy) + self._opening >= self._limit:
             turn: asyncio.Future[_Connection | None] = self._loop.create_future()
-            self._waiting.append(turn)
+            self._waiting.append((turn, deadline_s))
             try:
                 given = await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+                if turn.done() and not turn.cancelled() and turn.exception() is None:
                     self._pass_on(turn.result())
                 raise
             if given is not None and given.is_usable:
                 return given
+            if (connection := self._take_idle()) is not None:
+                return connection
+        return None
 
     async def _open(self) -> _Connection:
         self._opening += 1
@@ -415,7 +415,7 @@ class Pool:
     def _wake(self, connection: _Connection | None) -> bool:
         """Gives the first in line a connection, or the news (None) that it may look again."""
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn, _ = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(connection)
                 return True
