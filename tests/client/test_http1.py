@@ -233,6 +233,18 @@ class TestPool:
             patient.cancel()
             pool.close()
 
+    async def test_who_comes_while_a_connection_changes_hands_opens_none(self):
+        async with WireServer(*[answering(200, b"ok")] * 30) as server:
+            pool = pool_of(server, limit=1)
+
+            async def ask_and_send_others(more):
+                await get(pool)  # its connection is on its way to the next in line now
+                await asyncio.gather(*(ask_and_send_others(more - 1) for _ in range(2)) if more else ())
+
+            await asyncio.gather(*(ask_and_send_others(2) for _ in range(4)))
+            assert server.connections == 1
+            pool.close()
+
     async def test_to_wait_for_a_connection_is_part_of_the_time(self):
         async with WireServer(park, answering(200, b"ok")) as server:
             pool = pool_of(server, limit=1)

@@ -375,10 +375,12 @@ class Pool:
                 given = await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled() and turn.exception() is None:
+                    self._busy.discard(turn.result())
                     self._pass_on(turn.result())
                 raise
             if given is not None and given.is_usable:
                 return given
+            self._busy.discard(given)
             if (connection := self._take_idle()) is not None:
                 return connection
         return None
@@ -406,6 +408,7 @@ class Pool:
             self._wake(None)
             return
         connection.idle_since_s = self._loop.time()
+        connection.deadline_s = math.inf
         self._pass_on(connection)
 
     def _pass_on(self, connection: _Connection | None) -> None:
@@ -417,6 +420,8 @@ class Pool:
         while self._waiting:
             turn, _ = self._waiting.popleft()
             if not turn.done():
+                if connection is not None:
+                    self._busy.add(connection)  # already now: others must not open one in its stead
                 turn.set_result(connection)
                 return True
         return False
