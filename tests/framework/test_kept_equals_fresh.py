@@ -2,8 +2,9 @@
 
 A random cluster lives through random events. After each of them pods of a few templates are evaluated four times: by a
 runtime that keeps what it found before, by one that only remembers the last template and starts the next from it, by
-one that keeps nothing, and by an explanation, which asks every plugin about every node on its own. All must agree on which nodes fit, on the status of every other node, on the totals and on
-the best nodes, and the columns must agree with a recount.
+one that keeps nothing, and by an explanation, which asks every plugin about every node on its own. All must agree on
+which nodes fit, on the status of every other node, on the totals and on the best nodes, and the columns must agree with
+a recount.
 """
 
 from __future__ import annotations
@@ -340,7 +341,9 @@ class _World:
                 for info in table.infos
             }
             if found.fitting:
+                quickly = sorted(int(row) for row in runtime.best(state, fits))
                 totals = runtime.totals(state, fits)
+                assert quickly == sorted(best_rows(fits.rows, totals).tolist())
                 found.totals = dict(zip(found.fitting, np.asarray(totals).tolist(), strict=True))
                 found.best = sorted(table.infos[row].name for row in best_rows(fits.rows, totals).tolist())
         except PluginFailure as failure:

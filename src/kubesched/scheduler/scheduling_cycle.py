@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.api.core import Pod
 from kubesched.api.errors import KubeschedError
@@ -102,7 +104,7 @@ class SchedulingCycle:
         if extenders:
             totals = runtime.totals(state, fits)
             totals = totals + await self._extender_scores(state.pod_info.pod, extenders, fits)
-            best = best_rows(fits.rows, totals)
+            best: Sequence[int] | NDArray[np.intp] = best_rows(fits.rows, totals)
         else:
             best = runtime.best(state, fits)
         return int(best[self._chance.randrange(len(best))])

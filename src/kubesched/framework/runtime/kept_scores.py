@@ -14,12 +14,14 @@ from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
 from kubesched.framework.runtime.calling import raised
-from kubesched.framework.runtime.changes import PICK_SHARE_MAX, Changes, rows_together
+from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes, rows_together
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts, reads_of
+from kubesched.framework.runtime.leaders import Leaders
 from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.runtime.score_calls import (
     Rate,
@@ -135,6 +137,9 @@ class KeptScores:
         self._meter = meter
         self._sums: Ints = _NO_SCORES
         self._row_count = -1
+        #: Made once the totals of single rows change one after the other; None while all may have changed.
+        self._leaders: Leaders | None = None
+        self._changes_are_few = False
 
     def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins that are named `alike`."""
@@ -151,12 +156,23 @@ class KeptScores:
                 score.adopt(known)
                 self._sums += score.normalized * score.weight
 
+    def best(self) -> Sequence[int] | NDArray[np.intp]:
+        """The rows that share the highest total, in no order; good until the next change."""
+        total = self.total[: self._row_count]
+        if self._leaders is None:
+            if not self._changes_are_few:
+                return np.flatnonzero(total == total.max())
+            self._leaders = Leaders(total, len(self.total))
+        return self._leaders.best(total)
+
     def follow(self, changes: Changes | None) -> bool:
         """Bring `total` up to date, with at least one row that fits; None starts anew. Says whether PreScore ran."""
         table, verdicts = self._cluster.nodes, self._verdicts
         rescale = verdicts.fits_changed or self._row_count != table.row_count
         if changes is not None and not rescale and self._follow_few(changes):
+            self._changes_are_few = True
             return False
+        self._changes_are_few = False
         pre_scored = False
         touched: list[RowIndex] = [slice(0, table.row_count)]
         if changes is None:
@@ -187,6 +203,10 @@ class KeptScores:
                 self._check(score, fits_touched)
         rows = rows_together(touched, table.row_count)
         self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
+        if isinstance(rows, slice) or len(rows) > FEW_ROWS or self._row_count != table.row_count:
+            self._leaders = None
+        else:
+            self._lead(rows.tolist())
         verdicts.settle()
         self._row_count = table.row_count
         return pre_scored
@@ -212,7 +232,13 @@ class KeptScores:
         fits, sums, total = verdicts.fits, self._sums, self.total
         for row in rows:
             total[row] = sums[row] if fits[row] else -1
+        self._lead(rows)
         return True
+
+    def _lead(self, rows: list[int]) -> None:
+        if self._leaders is not None:
+            for row in rows:
+                self._leaders.note(row, int(self.total[row]))
 
     def _stays_skipped(self, score: Score, aspects: int) -> bool:
         if score.skips_for_good:

@@ -173,8 +173,8 @@ class Runtime:
             self.kept.drop(state.pod_info)
             raise
 
-    def best(self, state: CycleState, fits: Fits) -> NDArray[np.intp]:
-        """The rows with the highest total; raises PluginFailure."""
+    def best(self, state: CycleState, fits: Fits) -> Sequence[int] | NDArray[np.intp]:
+        """The rows with the highest total, in no order; raises PluginFailure."""
         try:
             return self.scoring.best(state, fits)
         except Exception:

@@ -56,19 +56,17 @@ class Scoring:
         """The weighted sums for `fits.rows`, in that order. Every plugin's PreScore runs for them."""
         return self._metered(self._totals, state, fits)
 
-    def best(self, state: CycleState, fits: Fits) -> NDArray[np.intp]:
-        """The rows that share the highest sum."""
+    def best(self, state: CycleState, fits: Fits) -> Sequence[int] | NDArray[np.intp]:
+        """The rows that share the highest sum, in no order; good until the next change."""
         return self._metered(self._best, state, fits)
 
-    def _best(self, state: CycleState, fits: Fits) -> NDArray[np.intp]:
+    def _best(self, state: CycleState, fits: Fits) -> Sequence[int] | NDArray[np.intp]:
         evaluation = fits.evaluation
         if evaluation is None or not self._keeps_all(evaluation):
             return best_rows(fits.rows, self._totals(state, fits))
         evaluation.refresh_scores()
         evaluation.share_with(state)
-        # Rows that do not fit have -1 here.
-        total = evaluation.scores.total[: fits.evaluated_count]
-        return np.flatnonzero(total == total.max())
+        return evaluation.scores.best()
 
     def _metered(self, score: Callable[[CycleState, Fits], T], state: CycleState, fits: Fits) -> T:
         meter = self._meter

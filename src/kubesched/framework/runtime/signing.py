@@ -75,9 +75,12 @@ class Signing:
         return frozenset([p.name for p, part in zip(self.signers, signature.parts, strict=True) if part is None])
 
     def alike(self, one: Signature, other: Signature) -> frozenset[str]:
-        """The names of the plugins that signed both with the same."""
+        """The names of the plugins that signed both with the same; none if some signs cannot be compared."""
         parts = zip(self.signers, one.parts, other.parts, strict=True)
-        return frozenset([plugin.name for plugin, a, b in parts if a is not None and a == b])
+        try:
+            return frozenset([plugin.name for plugin, a, b in parts if a is not None and a == b])
+        except PLUGIN_ERRORS:
+            return frozenset()
 
     def _sign(self, pod_info: PodInfo, versions: Versions) -> Signature:
         template = self._template_of(pod_info, versions)
