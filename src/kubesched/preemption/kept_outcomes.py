@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 from kubesched.api.core import Node
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin
+from kubesched.framework.runtime.kept_crowd import looks_at_one_node
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.status import Status
 from kubesched.preemption.budgets import Budgets
@@ -30,6 +31,7 @@ from kubesched.preemption.rules import Rules
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.pod_info import PodInfo
+from kubesched.state.promises import Promised
 
 #: What became of a node: a candidate, or why it is none.
 Outcome: TypeAlias = Candidate | Status
@@ -71,7 +73,7 @@ class Outcomes:
         self,
         by_row: dict[int, _Kept] | None,
         cluster: ClusterState,
-        promises: dict[int, list[PodInfo]],
+        promises: Promised,
         priority: int,
     ) -> None:
         """Without `by_row` nothing is known, and nothing kept."""
@@ -142,7 +144,7 @@ def _kind_of_pod(state: CycleState, runtime: Runtime) -> Hashable | None:
     """Pods of which this is equal come to the same on a node that is the same; None where that is not so."""
     if not runtime.kept.enabled or runtime.filtering.tracks_pods(state):
         return None
-    if not all(map(_looks_at_one_node, _filters_at_work(state, runtime))):
+    if not all(map(looks_at_one_node, _filters_at_work(state, runtime))):
         return None
     pod = state.pod_info
     signed = (pod.signatures or {}).get(runtime.profile_name)
@@ -153,11 +155,6 @@ def _kind_of_pod(state: CycleState, runtime: Runtime) -> Hashable | None:
 
 def _filters_at_work(state: CycleState, runtime: Runtime) -> list[Plugin]:
     return [plugin for plugin in runtime.plugins.filter if plugin.name not in state.skip_filter]
-
-
-def _looks_at_one_node(plugin: Plugin) -> bool:
-    reads = plugin.filter_reads
-    return reads is not None and not reads.table and hasattr(plugin, "filter_rows")
 
 
 def _objects_read(state: CycleState, runtime: Runtime) -> set[str]:

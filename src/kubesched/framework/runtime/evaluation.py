@@ -11,12 +11,13 @@ but time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult
 from kubesched.framework.runtime.changes import Changes, changes_since
+from kubesched.framework.runtime.kept_crowd import KeptCrowd
 from kubesched.framework.runtime.kept_scores import KeptScores, Score
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts, reads_of
 from kubesched.framework.runtime.metering import Meter
@@ -24,6 +25,9 @@ from kubesched.framework.runtime.signing import UNSIGNED, Signature, Versions
 from kubesched.framework.status import LASTING_SKIP, Status
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_info import PodInfo
+
+#: Priorities of which verdicts about nodes with nominated pods are kept.
+_CROWDS_MAX = 8
 
 
 class Lineup:
@@ -81,6 +85,7 @@ class Evaluation:
         self.outcome: Any = None
         self.verdicts = KeptVerdicts(lineup.filters, self.state, state, meter)
         self.scores = KeptScores(lineup.scores(), self.verdicts, self.state, state, meter)
+        self._crowds: dict[Hashable, KeptCrowd] = {}
         self._lineup = lineup
         self._cluster = state
         #: Positions of the journal that verdicts and scores are true of; -1 before they were first asked for.
@@ -131,6 +136,16 @@ class Evaluation:
         state = self.state.clone(pod_info)
         state.absorbed_version = self._state_version
         return state
+
+    def crowd_of(self, state: CycleState) -> KeptCrowd:
+        """What is kept about nodes with nominated pods, for pods of the priority of this attempt's."""
+        key = state.pod_info.priority, frozenset(state.skip_filter)
+        crowd = self._crowds.get(key)
+        if crowd is None:
+            if len(self._crowds) >= _CROWDS_MAX:
+                self._crowds.clear()
+            crowd = self._crowds[key] = KeptCrowd()
+        return crowd
 
     def share_with(self, state: CycleState) -> None:
         """Bring the state of an attempt up to date with what plugins wrote here since it began."""

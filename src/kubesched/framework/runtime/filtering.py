@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from kubesched.framework.runtime.calling import PluginFailure, call, failure
 from kubesched.framework.runtime.evaluation import Evaluation
 from kubesched.framework.runtime.filter_calls import vector_verdicts
 from kubesched.framework.runtime.keeping import KeptEvaluations
+from kubesched.framework.runtime.kept_crowd import looks_at_one_node
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
 from kubesched.framework.runtime.metering import SUCCESS, Meter, call_in, status_text
 from kubesched.framework.runtime.sieve import Sieve
@@ -38,9 +38,8 @@ from kubesched.state.hypothetical_table import HypotheticalTable
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
+from kubesched.state.promises import Promised, Promises
 
-#: By row of a node table: nominated pods that a pod must leave room for.
-Promises: TypeAlias = dict[int, list[PodInfo]]
 _PROMISES_KEY = "nominated pods to leave room for"
 
 #: Below this many nodes all are looked at, whatever the percentage.
@@ -122,6 +121,7 @@ class Filtering:
         self._filters = list(filters)
         self._kept = kept
         self._cluster = state
+        self._promises = Promises(state.nominator, state.nodes, state.placements)
         self._percentage = percentage_of_nodes
         self._meter = meter
         self._next_start = 0
@@ -253,7 +253,7 @@ class Filtering:
             sieve.pass_rows(candidates)
             self._pass_vector(state, sieve, self._filters)
             diagnosis.node_statuses.absent = outcome.elsewhere
-        self._pass_nominated(state, sieve, candidates)
+        self._pass_nominated(state, evaluation, sieve, candidates)
         self._pass_scalar(state, sieve)
         if verdicts.has_errors:
             _raise_first_error(sieve.codes(), verdicts)
@@ -302,7 +302,7 @@ class Filtering:
         return Verdicts(why, statuses)
 
     def evaluate_with_nominated(
-        self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL, promises: Promises | None = None
+        self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL, promises: Promised | None = None
     ) -> Verdicts:
         """As `evaluate`; where pods of equal or higher priority are nominated, nodes must fit with and without them.
 
@@ -314,7 +314,7 @@ class Filtering:
         if not promises:
             return plain
         rows = nodes.rows()
-        positions = np.flatnonzero(np.isin(rows, list(promises)))
+        positions = np.flatnonzero([row in promises for row in rows.tolist()])
         if len(positions):
             crowded = self._crowd_all(state, nodes.table, rows[positions], promises, reading)
             bad = crowded.why != 0
@@ -358,15 +358,30 @@ class Filtering:
             if said is not None:
                 sieve.override(rows, Verdicts(said.why, [s.of(plugin.name) if s else None for s in said.statuses]))
 
-    def _pass_nominated(self, state: CycleState, sieve: Sieve, candidates: NDArray[np.intp] | None) -> None:
+    def _pass_nominated(
+        self, state: CycleState, evaluation: Evaluation, sieve: Sieve, candidates: NDArray[np.intp] | None
+    ) -> None:
         if not len(self._cluster.nominator):
             return
-        promises = self.promises(state)
+        promises, table = self.promises(state), self._cluster.nodes
+        if candidates is None and promises and self._looks_at_single_nodes(state, evaluation):
+            crowd = evaluation.crowd_of(state)
+            rows, said = crowd.follow(
+                promises, table.journal, lambda rows: self._crowd(state, table, rows, promises, aspects.ALL)
+            )
+            sieve.override(rows, said)
+            return
         rows = np.array(sorted(promises), dtype=np.intp)
         if candidates is not None:
             rows = np.intersect1d(rows, candidates)
         if len(rows):
-            sieve.override(rows, self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL))
+            sieve.override(rows, self._crowd_all(state, table, rows, promises, aspects.ALL))
+
+    def _looks_at_single_nodes(self, state: CycleState, evaluation: Evaluation) -> bool:
+        """Whether every Filter plugin at work is kept, and what it says of a node depends on that node alone."""
+        if self.tracks_pods(state) or evaluation.without(self._filters):
+            return False
+        return all(looks_at_one_node(plugin) for plugin in self._filters if plugin.name not in state.skip_filter)
 
     def _pass_scalar(self, state: CycleState, sieve: Sieve) -> None:
         """Scalar filters in rotating order until enough nodes passed; vector filters alone are only cut on request."""
@@ -402,32 +417,17 @@ class Filtering:
         name = self._cluster.nominator.node_of(pod_info.uid) or pod_info.pod.status.nominated_node_name
         return self._cluster.nodes.row_of(name) if name else -1
 
-    def promises(self, state: CycleState, table: NodeTable | None = None) -> Promises:
+    def promises(self, state: CycleState, table: NodeTable | None = None) -> Promised:
         """Per row of the table (a hypothetical one or the real one) the nominated pods that this pod must leave room
         for. Looked for once an attempt."""
-        promises: Promises | None = state.get(_PROMISES_KEY)
+        promises: Promised | None = state.get(_PROMISES_KEY)
         if promises is None:
-            promises = self._find_promises(state.pod_info)
+            promises = self._promises.heeded_by(state.pod_info)
             state.write(_PROMISES_KEY, promises)
         if promises and isinstance(table, HypotheticalTable):
             rows = enumerate(table.original_rows.tolist())
             return {position: promises[row] for position, row in rows if row in promises}
         return promises
-
-    def _find_promises(self, pod_info: PodInfo) -> Promises:
-        limit, own, placements, table = pod_info.priority, pod_info.uid, self._cluster.placements, self._cluster.nodes
-        found: Promises = {}
-        for name, nominated in self._cluster.nominator.by_node():
-            others = [
-                other
-                for uid, other in nominated.items()
-                if (other.pod.spec.priority or 0) >= limit
-                and uid != own
-                and not (uid in placements and placements[uid].node_name == name)
-            ]
-            if others and (row := table.row_of(name)) >= 0:
-                found[row] = others
-        return found
 
     def rows_with_nominated(self, state: CycleState) -> NDArray[np.intp]:
         """The rows of nodes with nominated pods that this pod must leave room for."""
@@ -439,7 +439,7 @@ class Filtering:
         return self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL)
 
     def _crowd_all(
-        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promises, reading: int
+        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promised, reading: int
     ) -> Verdicts:
         if not self.tracks_pods(state):
             return self._crowd(state, table, rows, promises, reading)
@@ -453,7 +453,7 @@ class Filtering:
         return Verdicts(why, statuses)
 
     def _crowd(
-        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promises, reading: int
+        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promised, reading: int
     ) -> Verdicts:
         """One state for all rows: when PreFilter's data follows pods, it must be a copy and for a single row."""
         hypothetical = table.hypothetical(rows)
