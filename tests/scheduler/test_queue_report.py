@@ -316,5 +316,6 @@ async def test_without_nodes_nobody_rejected_the_pod():
     harness = Harness()
     harness.apply(make_pod("p").obj())
     await harness.settle()
-    last = harness.scheduler.pod_report("default", "p")["lastAttempt"]
-    assert last == {"message": "no nodes available to schedule pods", "rejected": [], "at": "2026-01-01T00:00:00Z"}
+    report = harness.scheduler.pod_report("default", "p")
+    assert report is not None
+    assert report["lastAttempt"] == {"message": "no nodes available to schedule pods", "rejected": [], "at": "2026-01-01T00:00:00Z"}
