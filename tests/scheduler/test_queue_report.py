@@ -318,4 +318,8 @@ async def test_without_nodes_nobody_rejected_the_pod():
     await harness.settle()
     report = harness.scheduler.pod_report("default", "p")
     assert report is not None
-    assert report["lastAttempt"] == {"message": "no nodes available to schedule pods", "rejected": [], "at": "2026-01-01T00:00:00Z"}
+    assert report["lastAttempt"] == {
+        "message": "no nodes available to schedule pods",
+        "rejected": [],
+        "at": "2026-01-01T00:00:00Z",
+    }
