@@ -117,7 +117,8 @@ class Score:
 
     @property
     def size_bytes(self) -> int:
-        return self.raw.nbytes * (2 if self.normalizes else 1)
+        """Arrays that are shared belong to nobody: there are few of them, however many share."""
+        return 0 if self.shares else self.raw.nbytes * (2 if self.normalizes else 1)
 
 
 class KeptScores:
