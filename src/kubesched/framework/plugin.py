@@ -86,11 +86,31 @@ class Verdicts:
     `why` is int32, one entry per row of the asked set, in its order; `statuses[0]` is None.
     """
 
-    __slots__ = ("statuses", "why")
+    __slots__ = ("_why", "domains", "of_domain", "statuses")
 
     def __init__(self, why: NDArray[np.int32], statuses: list[Status | None]) -> None:
-        self.why = why
+        self._why: NDArray[np.int32] | None = why
         self.statuses = statuses
+        #: Where the answer is the same for all nodes of a domain: that answer by domain, and each row's domain.
+        self.of_domain: NDArray[np.int32] | None = None
+        self.domains: NDArray[np.int32] | None = None
+
+    @classmethod
+    def by_domain(
+        cls, of_domain: NDArray[np.int32], domains: NDArray[np.int32], statuses: list[Status | None]
+    ) -> Verdicts:
+        """`why[i]` is `of_domain[domains[i]]`; domain -1 is the last entry."""
+        verdicts = cls.__new__(cls)
+        verdicts._why, verdicts.of_domain, verdicts.domains, verdicts.statuses = None, of_domain, domains, statuses
+        return verdicts
+
+    @property
+    def why(self) -> NDArray[np.int32]:
+        if self._why is None:
+            assert self.of_domain is not None
+            assert self.domains is not None
+            self._why = self.of_domain.take(self.domains)
+        return self._why
 
     @classmethod
     def where(cls, rejected: NDArray[np.bool_], status: Status) -> Verdicts:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.api.core import Namespace, Node, Pod
 from kubesched.config.plugin_args import InterPodAffinityArgs
@@ -85,8 +86,7 @@ class InterPodAffinity(Plugin):
         return None
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
-        why = state.read(STATE_KEY, RequiredCounts).why(nodes)
-        return None if why is None or not why.any() else Verdicts(why, _STATUSES)
+        return _verdicts(state.read(STATE_KEY, RequiredCounts), nodes)
 
     # -- Score
 
@@ -126,8 +126,8 @@ class InterPodAffinity(Plugin):
         counts = state.get(STATE_KEY)
         if counts is None:
             return {}
-        why = counts.why(self._table.nodes_at([node.row]))
-        verdict = 0 if why is None else int(why[0])
+        said = _verdicts(counts, self._table.nodes_at([node.row]))
+        verdict = 0 if said is None else int(said.why[0])
         if verdict == PARTNERLESS:
             return {"wants": [_shown(term, node) for term in counts.new.terms.required]}
         if verdict == UNWANTED:
@@ -284,6 +284,18 @@ class InterPodAffinity(Plugin):
     @property
     def _table(self) -> NodeTable:
         return self.handle.state.nodes
+
+
+def _verdicts(counts: RequiredCounts, nodes: NodeSet) -> Verdicts | None:
+    """Of several topology keys the weightiest verdict counts."""
+    columns = [(said, nodes.table.label_column(key).codes[nodes.index]) for key, said in counts.verdicts().items()]
+    if len(columns) == 1:
+        return Verdicts.by_domain(*columns[0], _STATUSES)
+    why: NDArray[np.int32] | None = None
+    for said, domains in columns:
+        each = said.take(domains)
+        why = each if why is None else np.maximum(why, each)
+    return None if why is None or not why.any() else Verdicts(why, _STATUSES)
 
 
 def _selects_by_lack(term: AffinityTerm) -> bool:

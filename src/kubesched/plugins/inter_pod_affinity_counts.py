@@ -92,17 +92,9 @@ class RequiredCounts:
             if term.matches(theirs.namespace, theirs.labels, counts.namespace_labels):
                 _change(self.unwanted, term.topology_key, table, node, by)
 
-    def why(self, nodes: NodeSet) -> NDArray[np.int32] | None:
-        """Per row FITS or the weightiest of what is wrong with it; None if all fit."""
-        why: NDArray[np.int32] | None = None
-        for key, verdicts in self._verdicts().items():
-            if verdicts.any():
-                said = verdicts.take(nodes.table.label_column(key).codes[nodes.index])
-                why = said if why is None else np.maximum(why, said)
-        return why
-
-    def _verdicts(self) -> dict[str, NDArray[np.int32]]:
-        """For each topology key the verdict on each domain."""
+    def verdicts(self) -> dict[str, NDArray[np.int32]]:
+        """For each topology key the verdict on each domain: FITS, or the weightiest of what is wrong with it. Keys
+        without a domain that is wrong are left out."""
         verdicts: dict[str, NDArray[np.int32]] = {}
         for domains, verdict in ((self.repelling, REPELLED), (self.unwanted, UNWANTED)):
             for key, pods in domains.items():
@@ -117,7 +109,7 @@ class RequiredCounts:
             )
             said[-1] = PARTNERLESS
             verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
-        return verdicts
+        return {key: said for key, said in verdicts.items() if said.any()}
 
 
 class PreferredCounts:

@@ -111,6 +111,12 @@ class PodTopologySpread(Plugin):
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         """The first constraint that a node does not meet decides on the reason."""
         counts = state.read(STATE_KEY, HardCounts)
+        if len(counts.layout.constraints) == 1:
+            said = counts.verdicts(0)
+            if not said[:-1].any() and not counts.layout.places[0].has_unlabelled:
+                return None
+            column = nodes.table.label_column(counts.layout.constraints[0].topology_key)
+            return Verdicts.by_domain(said, column.codes[nodes.index], _STATUSES)
         why: Any = None
         for index, constraint in enumerate(counts.layout.constraints):
             codes = nodes.table.label_column(constraint.topology_key).codes[nodes.index]

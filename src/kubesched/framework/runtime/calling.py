@@ -103,13 +103,23 @@ def wrong_answer(plugin: Plugin, point: str, problem: str) -> Status:
 def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count: int) -> Verdicts | Status | None:
     """The same, unless the verdicts are no verdicts on so many nodes."""
     if isinstance(said, Verdicts):
-        why = said.why
-        if not isinstance(why, np.ndarray) or why.shape != (node_count,) or why.dtype.kind not in "iu":
-            return wrong_answer(plugin, "Filter", f"answered with verdicts that are not {node_count} integers")
+        why, domains = said.of_domain, said.domains
+        if why is None or domains is None:
+            why = said.why
+            if not _are_integers(why, node_count):
+                return wrong_answer(plugin, "Filter", f"answered with verdicts that are not {node_count} integers")
+        elif not _are_integers(domains, node_count) or not _are_integers(why, len(why)):
+            return wrong_answer(plugin, "Filter", f"answered with domains that are not {node_count} integers")
+        elif node_count and not -1 <= domains.min() <= domains.max() < len(why):
+            return wrong_answer(plugin, "Filter", "answered with domains that have no verdict")
         # Seen as unsigned, a negative one is huge: one pass finds both.
-        if node_count and why.view(f"u{why.itemsize}").max() >= len(said.statuses):
+        if len(why) and why.view(f"u{why.itemsize}").max() >= len(said.statuses):
             return wrong_answer(plugin, "Filter", "answered with verdicts that have no status")
     return said
+
+
+def _are_integers(column: object, count: int) -> bool:
+    return isinstance(column, np.ndarray) and column.shape == (count,) and column.dtype.kind in "iu"
 
 
 def _is_filter_answer(plugin: Plugin, answer: object) -> bool:

@@ -54,6 +54,7 @@ class Score:
         "rate",
         "raw",
         "reads",
+        "reads_feasible",
         "runs_pre_score",
         "scale",
         "shares",
@@ -71,6 +72,7 @@ class Score:
         #: The aspects of nodes that its answers depend on, in whatever way.
         self.reads = reads.row | reads.table
         self.table_reads = reads.table
+        self.reads_feasible = reads.feasible
         self.can_rate = hasattr(plugin, "rate")
         self.scale: Hashable = None
         #: Its scores are in the sums; not so while PreScore says Skip.
@@ -187,7 +189,7 @@ class KeptScores:
         fitting = _Fitting(table.all_nodes(), verdicts)
         aspects = -1 if changes is None else changes.aspects
         for score in self.scores:
-            if changes is not None and (score.skips_for_good or not (rescale or score.reads & aspects)):
+            if changes is not None and not self._is_concerned(score, aspects, rescale=rescale):
                 continue
             asked = self._rows_to_ask(score, changes, rescale=rescale)
             if score.runs_pre_score and (isinstance(asked, slice) or score.is_adopted):
@@ -215,6 +217,13 @@ class KeptScores:
     @property
     def size_bytes(self) -> int:
         return self.total.nbytes + self._sums.nbytes + sum(score.size_bytes for score in self.scores)
+
+    def _is_concerned(self, score: Score, aspects: int, *, rescale: bool) -> bool:
+        if score.skips_for_good:
+            return False
+        if score.reads & aspects:
+            return True
+        return rescale and (score.normalizes or score.reads_feasible or score.has_misfits or not score.counts)
 
     def _follow_few(self, changes: Changes) -> bool:
         """One row after the other, where that is all there is to do; False leaves it to others, with nothing spoilt."""
@@ -374,7 +383,7 @@ class _Fitting:
         if self._fits is None:
             return column
         if score.is_uniform:
-            return np.broadcast_to(column[:1], (self._count,))
+            return column[: self._count]
         return column.take(self.nodes.index)  # type: ignore[arg-type]
 
 

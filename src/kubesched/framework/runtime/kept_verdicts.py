@@ -141,7 +141,10 @@ class KeptVerdicts:
         if answer is None:
             return 0
         ids = [self.status_id(status.of(plugin.name) if status is not None else None) for status in answer.statuses]
-        return np.array(ids, dtype=np.int32)[answer.why]
+        codes = np.array(ids, dtype=np.int32)
+        if answer.of_domain is not None and answer.domains is not None:
+            return codes[answer.of_domain].take(answer.domains)
+        return codes[answer.why]
 
     def status_id(self, status: Status | None) -> int:
         found = self._status_ids.get(status)
@@ -252,7 +255,7 @@ class KeptVerdicts:
         if verdict is None and isinstance(codes, int):
             return _NO_ROWS
         known = verdict[whole] if verdict is not None else np.zeros(whole.stop, dtype=np.int32)
-        changed = np.flatnonzero(known != codes)
+        changed: NDArray[np.intp] = (known != codes).nonzero()[0]
         if len(changed):
             self._answer(k, whole, codes)
         return changed
