@@ -84,7 +84,7 @@ class Evaluation:
         #: What all PreFilter plugins together said, kept by `Filtering` while no answer changes.
         self.outcome: Any = None
         self.verdicts = KeptVerdicts(lineup.filters, self.state, state, meter)
-        self.scores = KeptScores(lineup.scores(), self.verdicts, self.state, state, meter)
+        self.scores = KeptScores(lineup.scores, self.verdicts, self.state, state, meter)
         self._crowds: dict[Hashable, KeptCrowd] = {}
         self._lineup = lineup
         self._cluster = state
@@ -98,16 +98,22 @@ class Evaluation:
         self._objects_seen = state.objects.change_count
         #: Grows whenever a plugin may have written to `state`.
         self._state_version = 0
+        #: Whose answers are taken over when answers about nodes are first asked for, and from which plugins.
+        self._model: tuple[Evaluation, Collection[str]] | None = None
 
     def adopt(self, other: Evaluation, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins named `alike`, which say the same of both pods."""
+        for name in alike:
+            if other.pre_filter.get(name) is LASTING_SKIP:
+                self.set_pre_filter(name, LASTING_SKIP)
+        other._model = None
+        self._model = other, alike
+
+    def _adopt_answers(self, other: Evaluation, alike: Collection[str]) -> None:
         if other._position < 0 or other._score_position != other._position or other.verdicts.has_errors:
             return
         if other.outdated or other.verdicts.capacity != len(self._cluster.nodes.pod_count):
             return
-        for name in alike:
-            if other.pre_filter.get(name) is LASTING_SKIP:
-                self.set_pre_filter(name, LASTING_SKIP)
         self.verdicts.adopt(other.verdicts, alike)
         self.scores.adopt(other.scores, alike)
         self._position = self._score_position = other._position
@@ -194,6 +200,9 @@ class Evaluation:
 
     def refresh(self) -> None:
         """Bring verdicts up to date with the table; PreFilter has been asked where it must."""
+        if self._model is not None:
+            model, self._model = self._model, None
+            self._adopt_answers(*model)
         table = self._cluster.nodes
         position = table.journal.position
         if position == self._position and not self.verdicts.is_behind:

@@ -60,6 +60,8 @@ class KeptEvaluations:
         self._state = state
         self._meter = meter
         self._kept: OrderedDict[Signature, Evaluation] = OrderedDict()
+        #: The one used last, kept or not.
+        self._previous: Evaluation | None = None
         #: What the largest evaluation took.
         self._largest_bytes = 0
         #: Off: every evaluation is made from scratch (tests and benchmarks compare the two).
@@ -76,15 +78,17 @@ class KeptEvaluations:
             if not found.outdated and self._is_still_signed(found, versions):
                 self._kept.move_to_end(signature)
                 self._meter.batch_hint_used()
+                self._previous = found
                 return found
             del self._kept[signature]
             self._meter.batch_flushed("expired")
         self._meter.batch_no_hint()
         lineup = self._lineup(self._signing.unsigned(signature))
         made = Evaluation(pod_info, lineup, self._state, self._meter, signature=signature, signed_at=versions)
-        last = self._last()
-        if last is not None and last.signed_at == versions:
-            made.adopt(last, self._signing.alike(signature, last.signature))
+        like = self._last() or self._previous
+        if like is not None and like.signed_at == versions:
+            made.adopt(like, self._signing.alike(signature, like.signature))
+        self._previous = made if self.enabled else None
         return made
 
     def keep(self, evaluation: Evaluation) -> None:
@@ -103,15 +107,17 @@ class KeptEvaluations:
 
     def drop(self, pod_info: PodInfo) -> None:
         """Forget what is kept for the pod's signature (a plugin failed halfway through)."""
+        self._previous = None
         signature = self._signing.signature(pod_info, self._signing.versions())
         if self._kept.pop(signature, None) is not None:
             self._meter.batch_flushed("pod_failed")
 
     def clear(self) -> None:
         self._kept.clear()
+        self._previous = None
 
     def _last(self) -> Evaluation | None:
-        """The one used last."""
+        """The kept one used last."""
         return next(reversed(self._kept.values())) if self._kept else None
 
     def _lineup(self, unsigned: frozenset[str]) -> Lineup:

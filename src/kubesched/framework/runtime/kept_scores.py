@@ -10,7 +10,8 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -126,13 +127,13 @@ class Score:
 class KeptScores:
     def __init__(
         self,
-        scores: Sequence[Score],
+        scores: Callable[[], list[Score]],
         verdicts: KeptVerdicts,
         state: CycleState,
         cluster: ClusterState,
         meter: Meter,
     ) -> None:
-        self.scores = list(scores)
+        self._make_scores = scores
         self.total: Ints = _NO_SCORES
         self._verdicts = verdicts
         self._state = state
@@ -143,6 +144,11 @@ class KeptScores:
         #: Made once the totals of single rows change one after the other; None while all may have changed.
         self._leaders: Leaders | None = None
         self._changes_are_few = False
+
+    @cached_property
+    def scores(self) -> list[Score]:
+        """Made when they are first needed: where one node fits, nobody scores."""
+        return self._make_scores()
 
     def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins that are named `alike`."""

@@ -49,6 +49,7 @@ class Signing:
         self._meter = meter
         self._template_signers = [plugin for plugin in self.signers if plugin.signs_template]
         self._signs_templates_only = len(self._template_signers) == len(self.signers)
+        self._signs = [plugin.sign for plugin in self._template_signers]
         self._sign_versions = [plugin.sign_version for plugin in self.signers if hasattr(plugin, "sign_version")]
         self._templates: dict[Hashable, list[_Template]] = {}
         self._interned: dict[tuple[Hashable, ...], Signature] = {}
@@ -105,10 +106,21 @@ class Signing:
         for template in templates:
             if template.versions == versions and template.stamps(pod):
                 return template
-        template = _Template(pod, versions, {plugin.name: _sign(plugin, pod_info) for plugin in self._template_signers})
+        template = _Template(pod, versions, self._sign_template(pod_info))
         templates.insert(0, template)
         del templates[_TEMPLATES_ALIKE_MAX:]
         return template
+
+    def _sign_template(self, pod_info: PodInfo) -> dict[str, Hashable | None]:
+        pod = pod_info.pod
+        try:
+            parts = [sign(pod) for sign in self._signs]
+            hash(tuple(parts))
+        except PLUGIN_ERRORS:
+            parts = None
+        if parts is None or Status in map(type, parts):  # one of them fails: which?
+            return {plugin.name: _sign(plugin, pod_info) for plugin in self._template_signers}
+        return dict(zip([plugin.name for plugin in self._template_signers], parts, strict=True))
 
     def _intern(self, parts: tuple[Hashable, ...]) -> Signature:
         signature = self._interned.get(parts)
