@@ -210,6 +210,18 @@ def test_a_node_that_scores_what_its_row_held_before_is_scaled_all_the_same() ->
     world.hold(["soft-spread"])
 
 
+def test_an_evaluation_that_started_from_another_one_follows_single_rows() -> None:
+    """Nothing happens between the two pods, so that nothing but their likeness makes plugins ready for the second."""
+    world = _World()
+    for name in NODES[:3]:
+        world.set_node(make_node(name).capacity(cpu="4", memory="8Gi").zone("a").label(HOST, name).obj())
+    world.hold(["port", "nothing"])
+    for number in range(3):
+        shape = {"template": "plain", "priority": 0, "namespace": "default", "app": None}
+        world.happen(("pod placed", f"p{number}", NODES[number], shape))
+        world.hold(["nothing"])
+
+
 class _World:
     """One cluster state under three sets of runtimes: one keeps all it finds, one the last, one nothing."""
 

@@ -103,7 +103,7 @@ class Score:
         self.raw, self.normalized, self.scale = other.raw, other.normalized, other.scale
         self.shares = other.shares = True
         self.has_misfits, self.is_uniform = other.has_misfits, other.is_uniform
-        self.counts = self.is_adopted = True
+        self.counts, self.is_adopted = True, self.runs_pre_score
 
     def own(self) -> None:
         """Before the arrays are changed."""
@@ -227,7 +227,7 @@ class KeptScores:
     def _is_concerned(self, score: Score, aspects: int, *, rescale: bool) -> bool:
         if score.skips_for_good:
             return False
-        if score.reads & aspects:
+        if score.reads & aspects or score.is_adopted:
             return True
         return rescale and (score.normalizes or score.reads_feasible or score.has_misfits or not score.counts)
 
