@@ -344,7 +344,7 @@ class Run:
 
 def _last_to_first_tenth(samples: list[tuple[int, float]]) -> float | None:
     """What the last tenth of the pods cost over what the first did; None for drains too short to tell."""
-    if len(samples) < 40:
+    if len(samples) < 40 or samples[-1][0] - samples[0][0] < 1000:
         return None
     pods, cpu_s = zip(*samples, strict=True)
     low, high = pods[0], pods[-1]
