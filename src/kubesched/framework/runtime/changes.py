@@ -11,7 +11,7 @@ from kubesched.state.node_table import RowIndex
 #: Above this share of changed rows, asking about all of them is cheaper than picking.
 PICK_SHARE_MAX = 0.25
 #: Up to so many rows are dealt with one by one: plain Python is faster there than columns.
-FEW_ROWS = 4
+FEW_ROWS = 16
 #: Up to so many journal entries a Python set is faster than NumPy.
 _PYTHON_MERGE_MAX = 24
 
