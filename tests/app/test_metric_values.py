@@ -22,7 +22,7 @@ from tests.harness import Harness
 RECORDED = gzip.decompress(
     (Path(__file__).resolve().parents[1] / "data" / "metrics" / "recorded.txt.gz").read_bytes()
 ).decode()
-#: Names of `users-and-surface` that the recording has no series of.
+#: Names of the original that the recording has no series of.
 ALSO = {"scheduler_permit_wait_duration_seconds": "BETA"}
 POINTS = {"PreEnqueue", "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "Reserve", "Unreserve", "Permit",
           "PreBindPreFlight", "PreBind", "Bind", "PostBind", "Sign"}  # fmt: skip

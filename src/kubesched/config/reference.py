@@ -170,9 +170,10 @@ profiles:
         resources: [{{name: cpu, weight: 1}}, {{name: nvidia.com/gpu, weight: 10}}]
 ```
 
-* **Strict.** An unknown field, a field given twice and a wrong type are errors that name the field. All problems are
-  told at once, one a line, with the file's name and the line: `sched.yaml:7: profiles[0].percentageOfNodesToScore:
-  Invalid value: 101: not in valid range [0-100]`. Validation messages are the original's.
+* **Strict.** An unknown field, a field given twice and a wrong type are errors that name the field. All problems of
+  a step (fields, then values, then plugins) are told at once, one a line, with the file's name and the line:
+  `sched.yaml:7: profiles[0].percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]`. Validation
+  messages are the original's.
 * **Older versions** (`v1beta3` and before) are refused as the original refuses them; the message says what to change.
 * **Absent and zero.** An absent field takes its default. For `clientConnection` and the durations of `leaderElection` a
   zero or an empty text means absent; elsewhere a zero is a zero.
@@ -209,7 +210,8 @@ feature gate is on.
 _GATES_HEAD = f"""
 `--feature-gates=A=true,B=false`. All {len(GATES)} gates of kube-scheduler v1.36 are accepted, and `AllAlpha` and
 `AllBeta`; an unknown name is an error, and so are another value for a locked gate and a gate that is on without those
-that it needs. The scheduler reads the following; the others change nothing in it.
+that it needs. The scheduler reads the following; the others change nothing in it. Pod groups are
+[not there yet](parity.md#not-there-yet), so their gates change nothing either.
 """
 
 _WHY_ONE_LOOP = "no effect, because decisions are made on whole columns in one thread"
