@@ -112,6 +112,12 @@ def test_the_kubeconfig_that_everybody_uses_counts_when_none_is_named(kubeconfig
     assert connected("--context", "other").user.token == "yours"
 
 
+def test_nobody_waits_for_a_dump_to_be_typed(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert main(["queue"]) == 2
+    assert "Name a scheduler (--server, --kubeconfig) or a dump (-f)" in capsys.readouterr().err
+
+
 WRONG = {
     "no pod": (["explain", "--server", "https://s"], "name one pod"),
     "two pods": (["explain", "a", "--pod", "b", "--server", "https://s"], "name one pod"),

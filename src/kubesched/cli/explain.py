@@ -52,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
 
     logs.setup("text", args.verbosity)
     if bool(args.name) == bool(args.pod):
-        raise KubeschedError("name one pod: kubesched explain POD")
+        raise KubeschedError(
+            "name one pod: kubesched explain POD (before -f, which takes all names after it), or --pod POD"
+        )
     if asking.is_meant(args) == bool(args.filename):
         raise KubeschedError(
             "explain from manifests (-f), or ask a running scheduler (--server, --kubeconfig): one of them"

@@ -49,6 +49,8 @@ def _dump(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     from kubesched.api.errors import KubeschedError
 
     if not asking.is_meant(args):
+        if not args.filename and sys.stdin.isatty():
+            raise KubeschedError("whose queues? Name a scheduler (--server, --kubeconfig) or a dump (-f)")
         return _read(args.filename or "-"), "default"
     if args.filename:
         raise KubeschedError("a dump (-f) or a running scheduler (--server, --kubeconfig): one of them")

@@ -65,7 +65,7 @@ class DynamicResources(Plugin):
         if not problem:
             return None
         log.info(
-            "pod with resource claims is held back pod=%s/%s reason=%r",
+            "pod with resource claims is held back pod=%s/%s reason=%s",
             pod.metadata.namespace,
             pod.metadata.name,
             problem,
