@@ -171,3 +171,15 @@ async def test_what_is_wrong_with_a_plugin_is_said_in_one_line(folder, spec, mes
     assert code == 1
     assert message in output
     assert "Traceback" not in output
+
+
+async def test_a_plugin_that_always_fails_does_not_keep_a_run_from_its_end(folder: Path) -> None:
+    """A typo in the first plugin one writes: the pod is tried a few times, and then the table says why."""
+    (folder / "gpu_model.py").write_text(SOURCE.replace("pod.metadata.annotations", "pod.metadata.anotations"))
+    short = CONFIG | {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+    (folder / "config.yaml").write_text(yaml.safe_dump(short))
+    code, output = await run(folder, *SETTLED, "--plugin", "gpu_model.py:GpuModel")
+    assert code == 0, output
+    table = output[output.rindex("wants-nothing") :]
+    assert "has no attribute 'anotations'" in output
+    assert "AttributeError" in table, table

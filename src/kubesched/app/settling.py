@@ -8,10 +8,15 @@ from kubesched.scheduler.scheduler import Scheduler
 #: machine a second may pass in which nobody had a chance to do anything.
 _QUIET_LOOKS = 10
 _LOOK_EVERY_S = 0.1
+#: A pod whose attempts met so many errors in a row is not waited for: it is tried again for ever.
+_ERRORS_WAITED_FOR = 3
 
 
 async def settled(scheduler: Scheduler) -> None:
-    """Returns once every pending pod was tried in vain, nothing is under way, and all has been quiet for a while."""
+    """Returns once every pending pod was tried in vain, nothing is under way, and all has been quiet for a while.
+
+    In vain is also several errors in a row.
+    """
     quiet_looks, position = 0, -1
     while quiet_looks < _QUIET_LOOKS:
         await scheduler.clock.sleep(_LOOK_EVERY_S)
@@ -24,13 +29,13 @@ async def settled(scheduler: Scheduler) -> None:
 
 
 def is_busy(scheduler: Scheduler) -> bool:
-    """Something is queued, in flight, being bound, or waiting only because an attempt met an error."""
+    """Something is queued, in flight, being bound, or waiting only because the first attempts met an error."""
     queue = scheduler.queue
     return bool(
         scheduler.inbox
         or queue.active
         or queue.in_flight
-        or queue.backoff.failed
+        or any(pod.error_count < _ERRORS_WAITED_FOR for pod in queue.backoff.failed)
         or scheduler.binding_count
         or any(pod.attempts == 0 for pod in queue.backoff)
         or not scheduler.has_started
