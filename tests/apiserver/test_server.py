@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from kubesched.apiserver import (
+    Account,
     Answer,
     DropConnection,
     ServeOptions,
@@ -91,6 +92,22 @@ async def test_a_token_lets_in_and_tls_is_trusted_by_its_authority(tmp_path: Pat
         write_kubeconfig(server, tmp_path / "config")
         assert yaml.safe_load((tmp_path / "config").read_text()) == kubeconfig(server)
         assert (tmp_path / "config").stat().st_mode & 0o777 == 0o600
+
+
+async def test_kubectl_gets_credentials_over_https_even_where_nobody_asks_for_them() -> None:
+    """Without any it asks for a user name."""
+    certificate = self_signed(["127.0.0.1", "localhost"])
+    async with Server(certificate=certificate) as server, aiohttp.ClientSession() as session:
+        token = kubeconfig(server)["users"][0]["user"]["token"]
+        ssl = client_context(certificate.ca_pem)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with session.get(server.url + "/api/v1/pods", ssl=ssl, headers=headers) as response:
+            assert response.status == 200
+        server.token = "secret"
+        assert kubeconfig(server)["users"][0]["user"] == {"token": "secret"}
+    assert kubeconfig(Server())["users"][0]["user"] == {}
+    some = Server(certificate=certificate, accounts={"theirs": Account("someone", ())})
+    assert kubeconfig(some)["users"][0]["user"] == {}, "what is no account's would be refused"
 
 
 async def test_the_node_simulator_plays_the_kubelet() -> None:

@@ -110,6 +110,11 @@ class Server:
         return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
 
     @property
+    def is_open(self) -> bool:
+        """Nobody is asked who they are: everybody is the administrator."""
+        return not self.api.accounts
+
+    @property
     def token(self) -> str | None:
         """The administrator's token. A new one counts at once; watches that are open stay so."""
         return self._token
