@@ -10,6 +10,7 @@ from kubesched.client.kubeconfig import (
     ClusterConfig,
     KubeconfigError,
     PemSource,
+    UserConfig,
     exec_cluster_info,
     in_cluster,
     load,
@@ -260,6 +261,26 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path):
         load(str(tmp_path / "nope"), environ={})
     with pytest.raises(KubeconfigError, match="no kubeconfig found"):
         load(environ={"KUBECONFIG": str(tmp_path / "nope")})
+
+
+def test_a_server_of_ones_own_takes_the_place_of_the_kubeconfigs(tmp_path):
+    path = write(tmp_path / "config", config(cluster={"tls-server-name": "api.internal"}, user={"token": "t"}))
+    for got in (
+        load(path, server="https://other:6443/"),
+        load(context="main", server="https://other:6443", environ={"KUBECONFIG": path}),
+    ):
+        assert got.cluster == ClusterConfig("https://other:6443")
+        assert got.user.token == "t"
+
+
+def test_a_server_alone_is_told_no_credentials(tmp_path):
+    path = write(tmp_path / "config", config(user={"token": "t"}))
+    got = load(server="localhost:8080", environ={"KUBECONFIG": path})
+    assert got.cluster == ClusterConfig("http://localhost:8080")
+    assert (got.user, got.namespace) == (UserConfig(), "default")
+    for wrong in ("ftp://x", "https://x:many", "https://"):
+        with pytest.raises(KubeconfigError, match=f"--master: '{wrong}'"):
+            load(server=wrong)
 
 
 def test_in_cluster(tmp_path):

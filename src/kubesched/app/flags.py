@@ -54,7 +54,7 @@ class Flags:
 
     config: str = _flag("", MISC, "file with a KubeSchedulerConfiguration")
     write_config_to: str = _flag("", MISC, "write the configuration with all defaults to this file and exit")
-    master: str = _flag("", MISC, "address of the API server, over the kubeconfig's")
+    master: str = _flag("", MISC, "address of the API server, over the kubeconfig's; without --kubeconfig: as nobody")
 
     bind_address: str = _flag("0.0.0.0", SERVING, "address to serve on; 0.0.0.0 and :: are all interfaces")
     secure_port: int = _flag(10259, SERVING, "port of HTTPS; 0: none")
@@ -364,6 +364,9 @@ stop (or after `--write-config-to`), 1 when the command line or the configuratio
 Flags of leader election override `--config`. Deprecated ones are ignored beside it, with a warning, but for
 `--pod-max-in-unschedulable-pods-duration`. When `--kubeconfig` is ignored and the file names none in
 `clientConnection.kubeconfig`, only the service account of the pod is used, never `~/.kube/config`.
+
+`--master` takes the place of the kubeconfig's server. Alone it is all there is, as in kube-scheduler: no credentials
+are sent, not even those of `$KUBECONFIG` or the pod, which belong to another address (`--context` asks for them).
 """
 
 

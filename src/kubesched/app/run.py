@@ -73,9 +73,7 @@ async def run(options: RunOptions) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_stop)
     if not options.embedded:
-        connection = load(options.kubeconfig or None, context=options.context)
-        if options.master:
-            connection = replace(connection, cluster=replace(connection.cluster, server=options.master.rstrip("/")))
+        connection = load(options.kubeconfig or None, context=options.context, server=options.master)
         return await _run_live(connection, options, stop, None)
     server = Server(port=options.port, node_simulator=options.node_simulator, controllers=tuple(CONTROLLERS))
     for path in options.load:

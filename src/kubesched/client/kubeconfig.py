@@ -14,7 +14,7 @@ import binascii
 import os
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,13 +121,24 @@ class ClientConfig:
 
 
 def load(
-    path: str | None = None, *, context: str | None = None, environ: Mapping[str, str] | None = None
+    path: str | None = None,
+    *,
+    context: str | None = None,
+    server: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> ClientConfig:
     """The configuration to use, from the first of: `path`, $KUBECONFIG, the pod's service account, ~/.kube/config.
 
     A missing `path` is an error; missing files in $KUBECONFIG are passed over, as kubectl does. `context` overrides
-    `current-context`.
+    `current-context`. `server` is where to instead (`--master`). With neither of the others nobody connects to it, as
+    with client-go: credentials are for the cluster that they are written down for.
     """
+    if server:
+        server = _server_url(server, "--master")
+        if not path and not context:
+            return ClientConfig(ClusterConfig(server), UserConfig(), source="nobody: --master without --kubeconfig")
+        found = load(path, context=context, environ=environ)
+        return replace(found, cluster=replace(found.cluster, server=server, tls_server_name=""))
     environ = os.environ if environ is None else environ
     if path:
         return _from_files([path], context, must_exist=True)
@@ -300,27 +311,31 @@ def _cluster(entry: _Entry) -> ClusterConfig:
     server = entry.text("server")
     if not server:
         raise KubeconfigError(f"{entry}.server is not set")
-    if "://" not in server:
-        server = f"http://{server}"  # client-go's reading of a bare host
-    parts = urllib.parse.urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise KubeconfigError(f"{entry}.server: {server!r} is not an http or https URL")
-    try:
-        _ = parts.port
-    except ValueError as error:
-        raise KubeconfigError(f"{entry}.server: {server!r}: {error}") from None
     ca = entry.pem("certificate-authority-data", "certificate-authority")
     insecure = entry.flag("insecure-skip-tls-verify")
     if insecure and ca is not None:
         raise KubeconfigError(f"{entry}: insecure-skip-tls-verify and a certificate authority exclude each other")
     return ClusterConfig(
-        server=server.rstrip("/"),
+        server=_server_url(server, f"{entry}.server"),
         ca=ca,
         insecure_skip_tls_verify=insecure,
         tls_server_name=entry.text("tls-server-name"),
         proxy_url=_proxy_url(entry),
         exec_config=_exec_extension(entry),
     )
+
+
+def _server_url(server: str, where: str) -> str:
+    if "://" not in server:
+        server = f"http://{server}"  # client-go's reading of a bare host
+    try:
+        parts = urllib.parse.urlsplit(server)
+        _ = parts.port
+    except ValueError as error:
+        raise KubeconfigError(f"{where}: {server!r}: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise KubeconfigError(f"{where}: {server!r} is not an http or https URL")
+    return server.rstrip("/")
 
 
 def _proxy_url(entry: _Entry) -> str:
