@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,29 @@ def test_the_kubeconfig_that_everybody_uses_counts_when_none_is_named(kubeconfig
     assert connected("--context", "other").user.token == "yours"
 
 
-def test_nobody_waits_for_a_dump_to_be_typed(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+@pytest.mark.parametrize("command", [["queue"], ["explain", "web"]], ids=["queue", "explain"])
+def test_a_kubeconfig_in_the_environment_is_enough_to_ask(command, kubeconfig, monkeypatch, capsys):
+    asked = []
+
+    def ask(connection: ClientConfig, path: str) -> dict[str, Any]:
+        asked.append((connection.cluster.server + path, connection.user.token))
+        return {"pod": "shop/web", "queue": "bound"}
+
+    monkeypatch.setattr(asking, "ask", ask)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"active": [], "binding": 7}'))
+    assert main(command) == 0
+    path = "/debug/queue" if command == ["queue"] else "/debug/pods/shop/web"
+    assert asked == [(f"https://127.0.0.1:10259{path}", "mine")]
+    capsys.readouterr()
+    if command == ["queue"]:
+        assert main(["queue", "-"]) == 0
+        assert "7 being bound" in capsys.readouterr().out and len(asked) == 1
+
+
+def test_nobody_waits_for_a_dump_to_be_typed(capsys):
     assert main(["queue"]) == 2
-    assert "Name a scheduler (--server, --kubeconfig) or a dump (-f)" in capsys.readouterr().err
+    assert "Name a scheduler (--server, --kubeconfig, $KUBECONFIG) or a dump (FILE, - for" in capsys.readouterr().err
 
 
 WRONG = {
@@ -127,6 +147,7 @@ WRONG = {
         ["explain", "web", "--server", "https://s", "--plugin", "a.py:B"],
         "--config, --plugin and --details go with -f",
     ),
+    "two dumps": (["queue", "a.json", "-f", "b.json"], "one dump"),
     "a dump and a scheduler": (["queue", "-f", "dump.json", "--server", "https://s"], "one of them"),
     "no such kubeconfig": (["explain", "web", "--kubeconfig", "nowhere.conf"], "nowhere.conf does not exist"),
     "no such context": (["queue", "--kubeconfig", "{conf}", "--context", "x"], "no context named 'x'"),

@@ -103,7 +103,7 @@ async def test_the_command_shows_a_dump(capsys, monkeypatch, tmp_path):
     assert "2 active, 1 in backoff, 1 unschedulable, 1 gated, 0 in flight, 0 being bound." in shown
     assert "events for NodeResourcesFit" in shown and "its backoff, until 2026-01-01T00:00:02Z" in shown
     monkeypatch.setattr("sys.stdin", io.StringIO(dump.read_text()))
-    assert main(["queue", "--pod", "parked", "-o", "json"]) == 0
+    assert main(["queue", "-", "--pod", "parked", "-o", "json"]) == 0
     only = json.loads(capsys.readouterr().out)
     assert [pod["pod"] for pod in only["unschedulable"]] == ["default/parked"] and only["active"] == []
 

@@ -38,8 +38,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--server",
         metavar="URL",
-        help=f"its port, {DEFAULT_SERVER} if only --kubeconfig or --context is given: on the same machine, or with "
-        "kubectl port-forward",
+        help=f"its port; without it {DEFAULT_SERVER}: on the same machine, or with kubectl port-forward",
     )
     group.add_argument(
         "--kubeconfig",
@@ -54,6 +53,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def is_meant(args: argparse.Namespace) -> bool:
     """Whether the command line speaks of a running scheduler."""
     return bool(args.server or args.kubeconfig or args.context)
+
+
+def is_possible(args: argparse.Namespace) -> bool:
+    """Whether a scheduler can be asked: one is meant, or there is a kubeconfig to ask one on this machine with."""
+    return is_meant(args) or _has_ambient_kubeconfig()
 
 
 def connection(args: argparse.Namespace) -> ClientConfig:

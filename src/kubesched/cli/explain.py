@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         raise KubeschedError(
             "name one pod: kubesched explain POD (before -f, which takes all names after it), or --pod POD"
         )
-    if asking.is_meant(args) == bool(args.filename):
+    if asking.is_meant(args) if args.filename else not asking.is_possible(args):
         raise KubeschedError(
             "explain from manifests (-f), or ask a running scheduler (--server, --kubeconfig): one of them"
         )

@@ -19,12 +19,11 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "queue",
         help="show the queues of a scheduler",
-        description="Show the queues of a running scheduler (--server, --kubeconfig), or a dump of them as "
-        "/debug/queue gives it, in order of turn.",
+        description="Show the queues of a running scheduler (--server, --kubeconfig, $KUBECONFIG), or a dump of them "
+        "as /debug/queue gives it, in order of turn.",
     )
-    parser.add_argument(
-        "-f", "--filename", metavar="FILE", help="a dump; - is stdin, and the default without a scheduler"
-    )
+    parser.add_argument("dump", nargs="?", metavar="FILE", help="a dump instead of a running scheduler; - is stdin")
+    parser.add_argument("-f", "--filename", metavar="FILE", help="the same")
     parser.add_argument("--pod", metavar="[NAMESPACE/]NAME", help="only this pod")
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
     parser.add_argument("-v", "--verbosity", type=int, default=0, metavar="N", help="log level, as klog counts them")
@@ -48,12 +47,16 @@ def _dump(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     from kubesched import logs
     from kubesched.api.errors import KubeschedError
 
-    if not asking.is_meant(args):
-        if not args.filename and sys.stdin.isatty():
-            raise KubeschedError("whose queues? Name a scheduler (--server, --kubeconfig) or a dump (-f)")
-        return _read(args.filename or "-"), "default"
-    if args.filename:
-        raise KubeschedError("a dump (-f) or a running scheduler (--server, --kubeconfig): one of them")
+    if args.dump and args.filename:
+        raise KubeschedError("one dump, please: FILE or -f")
+    if filename := args.dump or args.filename:
+        if asking.is_meant(args):
+            raise KubeschedError("a dump (-f) or a running scheduler (--server, --kubeconfig): one of them")
+        return _read(filename), "default"
+    if not asking.is_possible(args):
+        raise KubeschedError(
+            "whose queues? Name a scheduler (--server, --kubeconfig, $KUBECONFIG) or a dump (FILE, - for stdin)"
+        )
     logs.setup("text", args.verbosity)
     connection = asking.connection(args)
     return asking.ask(connection, "/debug/queue"), connection.namespace
