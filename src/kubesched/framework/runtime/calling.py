@@ -112,6 +112,10 @@ def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count:
             return wrong_answer(plugin, "Filter", f"answered with domains that are not {node_count} integers")
         elif node_count and not -1 <= domains.min() <= domains.max() < len(why):
             return wrong_answer(plugin, "Filter", "answered with domains that have no verdict")
+        if not _are_statuses(said.statuses):
+            return wrong_answer(
+                plugin, "Filter", "answered with verdicts whose statuses are not None and then Statuses"
+            )
         # Seen as unsigned, a negative one is huge: one pass finds both.
         if len(why) and why.view(f"u{why.itemsize}").max() >= len(said.statuses):
             return wrong_answer(plugin, "Filter", "answered with verdicts that have no status")
@@ -120,6 +124,12 @@ def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count:
 
 def _are_integers(column: object, count: int) -> bool:
     return isinstance(column, np.ndarray) and column.shape == (count,) and column.dtype.kind in "iu"
+
+
+def _are_statuses(statuses: object) -> bool:
+    if not isinstance(statuses, (list, tuple)) or not statuses or statuses[0] is not None:
+        return False
+    return all(isinstance(status, Status) for status in statuses[1:])
 
 
 def _is_filter_answer(plugin: Plugin, answer: object) -> bool:
