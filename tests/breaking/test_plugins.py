@@ -79,6 +79,10 @@ WRONG: dict[str, Callable[..., Any]] = {
     "verdicts of another size": lambda *_: Verdicts(np.zeros(99, dtype=np.int32), [None]),
     "verdicts without status": lambda *_: Verdicts(np.full(3, 7, dtype=np.int32), [None]),
     "verdicts that are no numbers": lambda *_: Verdicts(np.full(3, 0.5), [None]),
+    "verdicts whose status is a text": lambda *_: Verdicts(np.ones(3, dtype=np.int32), [None, "no"]),  # type: ignore[list-item]
+    "verdicts whose status is None": lambda *_: Verdicts(np.ones(3, dtype=np.int32), [None, None]),
+    "verdicts that begin with a status": lambda *_: Verdicts(np.zeros(3, dtype=np.int32), [Status.pending("no")]),
+    "verdicts without statuses": lambda *_: Verdicts(np.zeros(3, dtype=np.int32), None),  # type: ignore[arg-type]
     "nodes that do not exist": lambda *_: PreFilterResult({"ghost"}),
     "a node's name for a list of them": lambda *_: PreFilterResult("n1"),
 }
@@ -107,6 +111,7 @@ RIGHT: dict[str, Callable[..., Any]] = {
     "sign": lambda self, pod: None,
     "details": lambda self, state, pod, node: None,
     "less": lambda self, a, b: a.timestamp < b.timestamp,
+    "sort_key": lambda self, queued: queued.timestamp,
 }
 #: Points that are served together with another, which behaves.
 BESIDE: dict[str, tuple[str, ...]] = {
@@ -118,6 +123,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "pre_bind_pre_flight": ("pre_bind",),
     "sign": ("filter_rows", "score_rows"),
     "details": ("filter_rows",),
+    "sort_key": ("less",),
 }
 
 
@@ -146,7 +152,7 @@ def misbehaving(point: str, wrong: Callable[..., Any]) -> type[Plugin]:
 
 def configuration(point: str) -> dict[str, Any] | None:
     """The points of which there is to be one plugin, or which should be asked first."""
-    if point == "less":
+    if point in ("less", "sort_key"):
         only = {"queueSort": {"enabled": [{"name": "Odd"}], "disabled": [{"name": "*"}]}}
         return {**API, "profiles": [{"plugins": only}]}
     if point == "bind":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubesched.clock import Chance
 from kubesched.scheduler.queue import QueuedPod
-from kubesched.scheduler.queue.keyed_heap import KeyedHeap
+from kubesched.scheduler.queue.keyed_heap import LAST, KeyedHeap
 from kubesched.state.pod_info import PodInfo
 from tests.build import make_pod
 
@@ -48,3 +49,40 @@ def test_those_that_left_do_not_pile_up_behind_one_that_stays():
         heap.push(pod)
         heap.remove(pod.uid)
     assert len(heap._line) + len(heap._heap) <= 66
+
+
+#: What a plugin's keys may come to, by pod; nothing else is said of the order than that all are there.
+ODD_KEYS = [1, "text", None, 2, (1, "a"), (1, 2), float("nan"), "text", 3, 0, (0,), [], 1, LAST]
+
+
+def test_keys_that_cannot_be_compared_lose_no_pod(caplog):
+    chance = Chance(7)
+    for _ in range(200):
+        keys: dict[str, object] = {}
+        heap = KeyedHeap(lambda pod, keys=keys: keys[pod.uid])
+        left = set()
+        for number in range(150):
+            pod = QueuedPod(PodInfo(make_pod(f"p{number}").uid(f"u{number}").obj()), 0.0)
+            keys[pod.uid] = chance.choice(ODD_KEYS)
+            heap.push(pod)
+            left.add(pod.uid)
+            if chance.random() < 0.3:
+                popped = heap.pop()
+                left.remove(popped.uid)
+            if left and chance.random() < 0.4:
+                removed = chance.choice(sorted(left))
+                assert heap.remove(removed) is not None
+                left.remove(removed)
+            assert {pod.uid for pod in heap.in_order()} == left if number % 50 == 0 else len(heap) == len(left)
+        while (pod := heap.pop()) is not None:
+            left.remove(pod.uid)
+        assert not left
+    assert "pods cannot be put in order" in caplog.text
+
+
+def test_pods_with_keys_that_can_be_compared_go_before_those_that_lost_theirs():
+    keys = {"u0": 5, "u1": "text", "u2": 2, "u3": 1}
+    heap = KeyedHeap(lambda pod: keys[pod.uid])
+    for uid in keys:
+        heap.push(QueuedPod(PodInfo(make_pod(uid).uid(uid).obj()), 0.0))
+    assert [heap.pop().uid for _ in keys] == ["u3", "u2", "u0", "u1"]

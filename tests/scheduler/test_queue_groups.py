@@ -161,3 +161,42 @@ async def test_a_hint_that_depends_on_the_single_pod_is_asked_for_each():
     harness.apply(make_node("b").obj())
     await harness.pass_time(3)
     assert [harness.node_of(pod) for pod in pods] == ["", "b", ""]
+
+
+@pytest.mark.parametrize("sign", [["unhashable"], SystemExit(3)], ids=repr)
+async def test_a_pod_that_is_held_back_is_not_lost_over_a_hint_sign(sign):
+    from kubesched.framework import Plugin, Status
+    from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint
+
+    class Odd(Plugin):
+        """Holds pods back until there is a node; what it signs is of no use, and its hint leaves for good."""
+
+        name = "Odd"
+
+        def pre_enqueue(self, pod):
+            return None if self.handle.state.nodes.row_count else Status.unschedulable("no node")
+
+        def hint_sign(self, pod):
+            if isinstance(sign, BaseException):
+                raise sign
+            return sign
+
+        def events_to_register(self):
+            def after(pod, old, new):
+                raise SystemExit(3)
+
+            return [
+                ClusterEventWithHint(
+                    ClusterEvent(NODE, ActionType.ADD),
+                    after,
+                )
+            ]
+
+    harness = Harness(Odd)
+    pod = make_pod("p").obj()
+    harness.apply(pod)
+    await harness.settle()
+    assert harness.waits_in(pod) == "gated"
+    harness.apply(make_node("n1").obj())
+    await harness.pass_time(3)
+    assert harness.node_of(pod) == "n1"

@@ -16,7 +16,7 @@ from kubesched.clock import Clock
 from kubesched.framework.events import ALL_EVENTS, ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.runtime.build import PluginSetupError
-from kubesched.framework.runtime.calling import call
+from kubesched.framework.runtime.calling import PLUGIN_ERRORS, call
 from kubesched.framework.status import Status
 from kubesched.metrics import Metrics
 from kubesched.scheduler.queue.in_flight import Happening
@@ -84,8 +84,10 @@ class HintTable:
             return ()  # nobody looks at the pod
         plugin = self._plugins[name]
         try:
-            return plugin.hint_sign(pod)
-        except Exception as error:
+            sign = plugin.hint_sign(pod)
+            hash(sign)
+            return sign
+        except PLUGIN_ERRORS as error:
             log.error("plugin failed to sign a pod plugin=%s pod=%s error=%s", name, pod.key, error, exc_info=error)
             return None
 
@@ -139,7 +141,7 @@ class HintAsker:
         try:
             says_queue = hint(pod.pod, old, new) is QueueingHint.QUEUE
             result = "Queue" if says_queue else "QueueSkip"
-        except Exception as error:
+        except PLUGIN_ERRORS as error:
             log.error(
                 "queueing hint raised, trying the pod again plugin=%s event=%s pod=%s error=%s",
                 plugin,

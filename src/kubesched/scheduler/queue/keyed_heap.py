@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kubesched.framework.runtime.calling import PLUGIN_ERRORS
 from kubesched.scheduler.queue.queued_pod import QueuedPod
+
+log = logging.getLogger("kubesched.queue")
+
+
+class _Last:
+    """A key that comes after any other."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return other is not self
+
+
+LAST = _Last()
 
 
 class KeyedHeap:
     """Ordered by `key(pod)`, then by order of arrival. A pod that left stays in the array until it would be next.
 
     Pods mostly arrive in order. Those that do wait in a line of their own, in which nothing is ever compared again; the
-    heap is for the others.
+    heap is for the others. Keys are a plugin's: where they cannot be compared, all that are here become `LAST`.
     """
 
     __slots__ = ("_arrivals", "_entries", "_heap", "_key", "_line")
@@ -32,21 +49,28 @@ class KeyedHeap:
         self._arrivals += 1
         entry = [self._key(pod), self._arrivals, pod]
         self._entries[pod.uid] = entry
-        if not self._line or self._line[-1] < entry:
-            self._line.append(entry)
-        else:
-            heapq.heappush(self._heap, entry)
+        try:
+            if not self._line or self._line[-1] < entry:
+                self._line.append(entry)
+            else:
+                heapq.heappush(self._heap, entry)
+        except PLUGIN_ERRORS as error:
+            self._recover(error)
 
     def pop(self) -> QueuedPod | None:
         entry = self._first()
         if entry is None:
             return None
-        if self._line and self._line[0] is entry:
-            self._line.popleft()
-        else:
-            heapq.heappop(self._heap)
         pod: QueuedPod = entry[2]
-        del self._entries[pod.uid]
+        try:
+            if self._line and self._line[0] is entry:
+                self._line.popleft()
+            else:
+                heapq.heappop(self._heap)
+            del self._entries[pod.uid]
+        except PLUGIN_ERRORS as error:
+            self._recover(error)
+            self.remove(pod.uid)
         return pod
 
     def peek(self) -> QueuedPod | None:
@@ -63,7 +87,10 @@ class KeyedHeap:
         if held > 64 and held > 2 * len(self._entries):
             self._line = deque(kept for kept in self._line if kept[2] is not None)
             self._heap = [kept for kept in self._heap if kept[2] is not None]
-            heapq.heapify(self._heap)
+            try:
+                heapq.heapify(self._heap)
+            except PLUGIN_ERRORS as error:
+                self._recover(error)
         return pod
 
     def get(self, uid: str) -> QueuedPod | None:
@@ -71,6 +98,13 @@ class KeyedHeap:
         return entry[2] if entry is not None else None
 
     def _first(self) -> list[Any] | None:
+        try:
+            return self._look_for_first()
+        except PLUGIN_ERRORS as error:
+            self._recover(error)
+            return self._look_for_first()
+
+    def _look_for_first(self) -> list[Any] | None:
         line, heap = self._line, self._heap
         while line and line[0][2] is None:
             line.popleft()
@@ -80,12 +114,25 @@ class KeyedHeap:
             return line[0] if line else None
         return heap[0] if not line or heap[0] < line[0] else line[0]
 
+    def _recover(self, error: BaseException) -> None:
+        """Some keys cannot be compared: a pod out of turn is better than one that is lost."""
+        log.error("pods cannot be put in order, going on in that of arrival pods=%d error=%s", len(self), error)
+        for entry in self._entries.values():
+            entry[0] = LAST
+        self._line = deque(sorted(self._entries.values(), key=lambda entry: entry[1]))
+        self._heap = []
+
     def __contains__(self, uid: object) -> bool:
         return uid in self._entries
 
     def in_order(self) -> list[QueuedPod]:
         """The first to be popped first; sorts them all."""
-        return [entry[2] for entry in sorted(self._entries.values(), key=lambda entry: entry[:2])]
+        try:
+            entries = sorted(self._entries.values(), key=lambda entry: entry[:2])
+        except PLUGIN_ERRORS as error:
+            self._recover(error)
+            entries = list(self._line)
+        return [entry[2] for entry in entries]
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """In no particular order."""

@@ -34,7 +34,7 @@ from kubesched.metrics import Metrics
 from kubesched.scheduler.queue.backoff import BackoffQueue
 from kubesched.scheduler.queue.hints import HintAsker, HintTable, Wake
 from kubesched.scheduler.queue.in_flight import Happening, InFlight
-from kubesched.scheduler.queue.keyed_heap import KeyedHeap
+from kubesched.scheduler.queue.keyed_heap import LAST, KeyedHeap
 from kubesched.scheduler.queue.parked import Group, ParkedPods
 from kubesched.scheduler.queue.queued_pod import QueuedPod
 from kubesched.state.pod_info import PodInfo
@@ -388,23 +388,29 @@ class SchedulingQueue:
 
 
 def _sort_key(runtime: Runtime) -> Callable[[QueuedPod], Any]:
-    """The order of the profiles' common QueueSort plugin as a key."""
+    """The order of the profiles' common QueueSort plugin as a key. Where the plugin fails the pod comes last, or in the
+    order of arrival: out of turn is better than lost."""
     plugin = runtime.plugins.queue_sort[0]
-    if hasattr(plugin, "sort_key"):
-        key: Callable[[QueuedPod], Any] = plugin.sort_key
-        return key
-
     has_failed = False
 
-    def compare(a: QueuedPod, b: QueuedPod) -> int:
-        """Where the plugin fails the order of arrival counts: a pod out of turn is better than one that is lost."""
+    def failed(error: BaseException) -> None:
         nonlocal has_failed
+        if not has_failed:
+            has_failed = True
+            raised(plugin, "Less", error)
+
+    def key(pod: QueuedPod) -> Any:
+        try:
+            return plugin.sort_key(pod)
+        except PLUGIN_ERRORS as error:
+            failed(error)
+            return LAST
+
+    def compare(a: QueuedPod, b: QueuedPod) -> int:
         try:
             return -1 if plugin.less(a, b) else 1 if plugin.less(b, a) else 0
         except PLUGIN_ERRORS as error:
-            if not has_failed:
-                has_failed = True
-                raised(plugin, "Less", error)
+            failed(error)
             return 0
 
-    return cmp_to_key(compare)
+    return key if hasattr(plugin, "sort_key") else cmp_to_key(compare)
