@@ -105,11 +105,11 @@ class KeptEvaluations:
             self._kept.popitem(last=False)
             self._meter.batch_flushed("expired")
 
-    def drop(self, pod_info: PodInfo) -> None:
-        """Forget what is kept for the pod's signature (a plugin failed halfway through)."""
+    def drop(self, evaluation: Evaluation) -> None:
+        """Forget an evaluation that is spoilt: a plugin failed halfway through."""
         self._previous = None
-        signature = self._signing.signature(pod_info, self._signing.versions())
-        if self._kept.pop(signature, None) is not None:
+        if self._kept.get(evaluation.signature) is evaluation:
+            del self._kept[evaluation.signature]
             self._meter.batch_flushed("pod_failed")
 
     def clear(self) -> None:

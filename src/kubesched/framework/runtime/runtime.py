@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -40,6 +41,8 @@ from kubesched.state.node_table import Ints
 from kubesched.state.pod_info import PodInfo
 
 log = logging.getLogger("kubesched.framework")
+
+T = TypeVar("T")
 
 #: One cycle in so many also records the time of each plugin, as the original does (10 %).
 _PLUGIN_METRICS_SHARE = 0.10
@@ -130,11 +133,10 @@ class Runtime:
 
     def find_fits(self, state: CycleState, evaluation: Evaluation) -> Fits:
         """PreFilter and Filter; raises PluginFailure."""
-        try:
-            return self.filtering.find_fits(state, evaluation)
-        except Exception:
-            self.kept.drop(state.pod_info)
-            raise
+        fits = self._or_drop(evaluation, self.filtering.find_fits, state, evaluation)
+        if fits.otherwise is not None:
+            fits.otherwise = partial(self._or_drop, evaluation, fits.otherwise)
+        return fits
 
     async def post_filter(self, state: CycleState, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
         """The result and what the plugins said; the status is Success, Unschedulable(AndUnresolvable) or Error."""
@@ -167,19 +169,11 @@ class Runtime:
 
     def totals(self, state: CycleState, fits: Fits) -> Ints:
         """PreScore, Score, normalise, weigh; raises PluginFailure."""
-        try:
-            return self.scoring.totals(state, fits)
-        except Exception:
-            self.kept.drop(state.pod_info)
-            raise
+        return self._or_drop(fits.evaluation, self.scoring.totals, state, fits)
 
     def best(self, state: CycleState, fits: Fits) -> Sequence[int] | NDArray[np.intp]:
         """The rows with the highest total, in no order; raises PluginFailure."""
-        try:
-            return self.scoring.best(state, fits)
-        except Exception:
-            self.kept.drop(state.pod_info)
-            raise
+        return self._or_drop(fits.evaluation, self.scoring.best, state, fits)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         return self._timed("Reserve", self._reserve, state, pod, node_name)
@@ -317,6 +311,15 @@ class Runtime:
         self.meter.point("PostBind", SUCCESS, started_s)
 
     # -- helpers
+
+    def _or_drop(self, evaluation: Evaluation | None, ask: Callable[..., T], *args: Any) -> T:
+        """Where a plugin fails halfway through, nothing is kept of what it was asked for."""
+        try:
+            return ask(*args)
+        except Exception:
+            if evaluation is not None:
+                self.kept.drop(evaluation)
+            raise
 
     def _timed(self, point: str, run: Callable[..., Status | None], *args: Any) -> Status | None:
         started_s = self.meter.now()

@@ -50,12 +50,19 @@ class Signing:
         self._template_signers = [plugin for plugin in self.signers if plugin.signs_template]
         self._signs_templates_only = len(self._template_signers) == len(self.signers)
         self._signs = [plugin.sign for plugin in self._template_signers]
-        self._sign_versions = [plugin.sign_version for plugin in self.signers if hasattr(plugin, "sign_version")]
+        self._versioned = [plugin for plugin in self.signers if hasattr(plugin, "sign_version")]
+        self._sign_versions = [plugin.sign_version for plugin in self._versioned]
+        #: Pods keep their signatures, and outlive a profile that another of the same name takes over from.
+        self._era = object()
         self._templates: dict[Hashable, list[_Template]] = {}
         self._interned: dict[tuple[Hashable, ...], Signature] = {}
 
     def versions(self) -> Versions:
-        return tuple([version() for version in self._sign_versions])
+        """Raises PluginFailure."""
+        try:
+            return self._era, *[version() for version in self._sign_versions]
+        except PLUGIN_ERRORS:  # of whom?
+            return self._era, *[_sign_version(plugin) for plugin in self._versioned]
 
     def signature(self, pod_info: PodInfo, versions: Versions) -> Signature:
         """The pod's signature as of these versions, the current ones; raises PluginFailure."""
@@ -176,6 +183,14 @@ def _sign(plugin: Plugin, pod_info: PodInfo) -> Hashable | None:
     if isinstance(part, Status):
         raise _failure(plugin, part)
     return part
+
+
+def _sign_version(plugin: Plugin) -> Hashable:
+    try:
+        version: Hashable = plugin.sign_version()
+    except PLUGIN_ERRORS as error:
+        raise _failure(plugin, raised(plugin, "Sign", error)) from error
+    return version
 
 
 def _failure(plugin: Plugin, status: Status) -> PluginFailure:
