@@ -24,7 +24,7 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     post_filter_preview(state, pod, diagnosis)         what post_filter would do, for explanations; changes nothing
     pre_score(state, pod, nodes)                       once per attempt, with the nodes that fit; may Skip
     score / score_rows                                 how good is the node?
-    normalize_score / score_scale + normalize_rows     bring scores into 0..100
+    normalize_score / score_scale + normalize_rows     bring scores into 0..100 (score_scale is not to change them)
     shown_scores(raw)                                  raw scores to show, if those for normalising carry marks
     reserve / unreserve(state, pod, node_name)         the node is chosen: take (give back) what is ours
     permit(state, pod, node_name)                      let go, reject, or hold: (Status.wait(), timeout in seconds)
@@ -68,7 +68,8 @@ MAX_NODE_SCORE = 100
 class Reads:
     """What a plugin's answers for one node depend on, besides the pod itself.
 
-    `row`: aspects (see `state.aspects`) of that node alone: a change re-evaluates the row.
+    `row`: aspects (see `state.aspects`) of that node alone: a change re-evaluates the row, and so does another node in
+    its place, whether or not that is named here.
     `table`: aspects of any node: a change re-evaluates all rows, PreFilter or PreScore included.
     `objects`: kinds of other objects: a change of one re-evaluates everything of every plugin.
     `feasible`: which nodes fit (scores only): a change re-evaluates all rows, PreScore included.

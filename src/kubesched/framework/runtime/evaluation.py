@@ -147,7 +147,7 @@ class Evaluation:
         """What is kept about nodes with nominated pods, for pods of the priority of this attempt's."""
         key = state.pod_info.priority, frozenset(state.skip_filter)
         crowd = self._crowds.get(key)
-        if crowd is None:
+        if crowd is None or crowd.is_overgrown:
             if len(self._crowds) >= _CROWDS_MAX:
                 self._crowds.clear()
             crowd = self._crowds[key] = KeptCrowd()
@@ -191,6 +191,7 @@ class Evaluation:
         elif skipped and not skips:
             self.state.skip_filter.remove(name)
         self.verdicts.pre_filter_asked(name, turned=skips != skipped)
+        self.scores.pre_filter_asked(name)
 
     def without(self, filters: Sequence[Plugin]) -> list[Plugin]:
         """Those of a profile's filters that are not part of this evaluation."""
@@ -205,10 +206,12 @@ class Evaluation:
             self._adopt_answers(*model)
         table = self._cluster.nodes
         position = table.journal.position
-        if position == self._position and not self.verdicts.is_behind:
+        is_overgrown = self.verdicts.is_overgrown
+        if position == self._position and not self.verdicts.is_behind and not is_overgrown:
             return
         capacity = len(table.pod_count)
-        changes = self._changes_since_refresh() if capacity == self.verdicts.capacity else None
+        anew = is_overgrown or capacity != self.verdicts.capacity
+        changes = None if anew else self._changes_since_refresh()
         if changes is None:
             self.verdicts.start(capacity)
             self._score_position = -1

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.framework.plugin import Plugin, Verdicts
+from kubesched.framework.runtime.kept_verdicts import STATUSES_MIN, STATUSES_PER_ROW
 from kubesched.framework.status import Status
 from kubesched.state.journal import Journal
 from kubesched.state.promises import Promised
@@ -49,6 +50,11 @@ class KeptCrowd:
         rows = sorted(self._why)
         why = np.array([self._why[row] for row in rows], dtype=np.int32)
         return np.array(rows, dtype=np.intp), Verdicts(why, self._statuses)
+
+    @property
+    def is_overgrown(self) -> bool:
+        """Plugins word their rejections ever anew, and what nobody says any more is still in here."""
+        return len(self._statuses) > STATUSES_MIN + STATUSES_PER_ROW * len(self._promised)
 
     def _to_ask(self, promises: Promised, journal: Journal) -> list[int]:
         noted = journal.since(self._position) if self._position >= 0 else None

@@ -10,7 +10,7 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
-from kubesched.framework.runtime.calling import raised
 from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes, rows_together
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts, reads_of
 from kubesched.framework.runtime.leaders import Leaders
@@ -27,13 +26,16 @@ from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.runtime.score_calls import (
     Rate,
     check_range,
-    normalize_failure,
+    is_same_scale,
+    normalized_rows,
     rate_of,
     rated,
     raw_scores,
     run_pre_score,
+    scale_of,
 )
 from kubesched.framework.status import LASTING_SKIP
+from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
 
@@ -71,11 +73,11 @@ class Score:
         self.normalizes = hasattr(plugin, "normalize_rows")
         reads = reads_of(plugin.score_reads)
         #: The aspects of nodes that its answers depend on, in whatever way.
-        self.reads = reads.row | reads.table
+        self.reads = reads.row | reads.table | aspects.MEMBERSHIP
         self.table_reads = reads.table
         self.reads_feasible = reads.feasible
         self.can_rate = hasattr(plugin, "rate")
-        self.scale: Hashable = None
+        self.scale: Any = None
         #: Its scores are in the sums; not so while PreScore says Skip.
         self.counts = False
         #: PreScore said Skip, and will as long as the pod's signature stands.
@@ -165,6 +167,12 @@ class KeptScores:
                 score.adopt(known)
                 self._sums += score.normalized * score.weight
 
+    def pre_filter_asked(self, name: str) -> None:
+        """The plugin's PreFilter may have left other data, which its rule for one node was made of."""
+        for score in vars(self).get("scores", ()):  # which are made late
+            if score.plugin.name == name:
+                score.rate = None
+
     def best(self) -> Sequence[int] | NDArray[np.intp]:
         """The rows that share the highest total, in no order; good until the next change."""
         total = self.total[: self._row_count]
@@ -177,7 +185,8 @@ class KeptScores:
     def follow(self, changes: Changes | None) -> bool:
         """Bring `total` up to date, with at least one row that fits; None starts anew. Says whether PreScore ran."""
         table, verdicts = self._cluster.nodes, self._verdicts
-        rescale = verdicts.fits_changed or self._row_count != table.row_count
+        # A row that stands for another node now may fit as the one before did: it is other nodes that fit all the same.
+        rescale = verdicts.fits_changed or changes is None or bool(changes.aspects & aspects.MEMBERSHIP)
         if changes is not None and not rescale and self._follow_few(changes):
             self._changes_are_few = True
             return False
@@ -193,21 +202,17 @@ class KeptScores:
             touched = [changes.rows, *verdicts.refolded]
         fits_touched = rows_together(touched, table.row_count)
         fitting = _Fitting(table.all_nodes(), verdicts)
-        aspects = -1 if changes is None else changes.aspects
         for score in self.scores:
-            if changes is not None and not self._is_concerned(score, aspects, rescale=rescale):
+            if changes is not None and not self._is_concerned(score, changes.aspects, rescale=rescale):
                 continue
             asked = self._rows_to_ask(score, changes, rescale=rescale)
             if score.runs_pre_score and (isinstance(asked, slice) or score.is_adopted):
                 self._pre_score(score, fitting)
                 pre_scored = True
-            if changes is not None and asked is changes.rows and self._can_rate(score, changes, rescale=rescale):
-                assert changes.few is not None
-                if self._rate(score, changes.few):
-                    continue
-            changed = self._follow_score(score, asked, fitting, rescale=rescale)
-            if changed is not None:
-                touched.append(changed)
+            if changes is None or asked is not changes.rows or not self._rates(score, changes, rescale=rescale):
+                changed = self._follow_score(score, asked, fitting, rescale=rescale)
+                if changed is not None:
+                    touched.append(changed)
             if rescale and score.has_misfits:
                 self._check(score, fits_touched)
         rows = rows_together(touched, table.row_count)
@@ -224,10 +229,10 @@ class KeptScores:
     def size_bytes(self) -> int:
         return self.total.nbytes + self._sums.nbytes + sum(score.size_bytes for score in self.scores)
 
-    def _is_concerned(self, score: Score, aspects: int, *, rescale: bool) -> bool:
+    def _is_concerned(self, score: Score, changed: int, *, rescale: bool) -> bool:
         if score.skips_for_good:
             return False
-        if score.reads & aspects or score.is_adopted:
+        if score.reads & changed or score.is_adopted:
             return True
         return rescale and (score.normalizes or score.reads_feasible or score.has_misfits or not score.counts)
 
@@ -256,10 +261,10 @@ class KeptScores:
             for row in rows:
                 self._leaders.note(row, int(self.total[row]))
 
-    def _stays_skipped(self, score: Score, aspects: int) -> bool:
+    def _stays_skipped(self, score: Score, changed: int) -> bool:
         if score.skips_for_good:
             return True
-        return not score.table_reads & aspects and not score.counts and score.plugin.name in self._state.skip_score
+        return not score.table_reads & changed and not score.counts and score.plugin.name in self._state.skip_score
 
     def _rate(self, score: Score, rows: list[int]) -> bool:
         """Ask about one row after the other; False when more must be done than taking the new scores."""
@@ -287,8 +292,11 @@ class KeptScores:
             sampled.plugin_took(score.plugin.name, "Score", sampled.now() - started_s)
         return True
 
-    def _can_rate(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
-        return changes.few is not None and score.can_rate and not (score.normalizes and rescale)
+    def _rates(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
+        """Take the new scores of few rows, if that is all there is to do for the plugin."""
+        if changes.few is None or not score.can_rate or (score.normalizes and rescale):
+            return False
+        return self._rate(score, changes.few)
 
     def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
         reads = reads_of(score.plugin.score_reads)
@@ -297,10 +305,9 @@ class KeptScores:
             return whole
         if not score.counts:
             return None if score.plugin.name in self._state.skip_score else whole
-        return changes.rows if reads.row & changes.aspects and len(changes.rows) else None
+        return changes.rows if (reads.row | aspects.MEMBERSHIP) & changes.aspects and len(changes.rows) else None
 
     def _pre_score(self, score: Score, fitting: _Fitting) -> None:
-        self._state.skip_score.discard(score.plugin.name)
         status = run_pre_score(score.plugin, self._state, fitting.nodes, self._meter)
         score.skips_for_good = status is LASTING_SKIP
         score.is_adopted, score.rate = False, None
@@ -336,17 +343,12 @@ class KeptScores:
                 score.raw[asked] = raw
         if not score.normalizes or (asked is None and not rescale):
             return None
-        plugin: Any = score.plugin
-        pod = self._state.pod_info.pod
-        try:
-            scale = plugin.score_scale(self._state, pod, fitting.of(score))
-            if scale != score.scale:
-                score.scale, asked = scale, whole
-            if asked is not None:
-                self._put(score, asked, plugin.normalize_rows(self._state, pod, score.raw[asked], scale))
-        except Exception as error:
-            raise normalize_failure(plugin, raised(plugin, "NormalizeScore", error)) from error
-        self._check(score, asked)
+        scale = scale_of(score.plugin, self._state, fitting.of(score))
+        if not is_same_scale(scale, score.scale):
+            score.scale, asked = scale, whole
+        if asked is not None:
+            self._put(score, asked, normalized_rows(score.plugin, self._state, score.raw[asked], scale))
+            self._check(score, asked)
         return asked
 
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
@@ -356,7 +358,7 @@ class KeptScores:
         self._sums[index] += change if score.weight == 1 else change * score.weight
         score.normalized[index] = normalized
 
-    def _check(self, score: Score, index: RowIndex | None) -> None:
+    def _check(self, score: Score, index: RowIndex) -> None:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
         scores = score.normalized[index]
         # Seen as unsigned, a negative score is a huge one: one pass finds both.

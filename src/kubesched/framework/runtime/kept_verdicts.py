@@ -26,6 +26,10 @@ from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, NodeSet, RowIndex
 
+#: So many different statuses may be kept: some, and more for each node.
+STATUSES_MIN = 1024
+STATUSES_PER_ROW = 4
+
 
 class _Plan(NamedTuple):
     """Who must be asked again after changes of some aspects: positions of filters."""
@@ -53,6 +57,7 @@ class KeptVerdicts:
         self._cluster = cluster
         self._meter = meter
         self._status_ids: dict[Status | None, int] = {None: 0}
+        self._status_count_at_start = 1
         #: Per filter whether its row of `verdicts` holds answers; not so while PreFilter says Skip.
         self._answered: list[bool] = []
         #: Taken over from another evaluation, and not followed since.
@@ -67,6 +72,7 @@ class KeptVerdicts:
         """Ask every filter about every row."""
         table = self._cluster.nodes
         self.capacity = capacity
+        self.statuses, self._status_ids, self.has_errors = [None], {None: 0}, False
         self.verdicts = [None] * len(self.filters)
         self.fits = np.zeros(capacity, dtype=np.bool_)
         self._is_adopted = False
@@ -75,6 +81,7 @@ class KeptVerdicts:
         for k in range(len(self.filters)):
             if self._answered[k]:
                 self._answer(k, slice(0, table.row_count), self._ask(k, table.all_nodes()))
+        self._status_count_at_start = len(self.statuses)
         self._fold(slice(0, table.row_count))
         self.fits_changed, self.refolded = True, None
         self._plans.clear()
@@ -84,6 +91,7 @@ class KeptVerdicts:
         self._is_adopted = True
         self.capacity = other.capacity
         self.statuses, self._status_ids = list(other.statuses), dict(other._status_ids)
+        self._status_count_at_start = other._status_count_at_start
         self.fits = np.zeros(self.capacity, dtype=np.bool_)
         places = {plugin.name: k for k, plugin in enumerate(other.filters)}
         self._answered = [False] * len(self.filters)
@@ -119,6 +127,12 @@ class KeptVerdicts:
             self._plans.clear()
         if changes.aspects & aspects.MEMBERSHIP:
             self._count()
+
+    @property
+    def is_overgrown(self) -> bool:
+        """Plugins word their rejections ever anew: it is time to `start` again and forget what nobody says any more."""
+        more = len(self.statuses) - 2 * self._status_count_at_start
+        return more > STATUSES_MIN + STATUSES_PER_ROW * self._cluster.nodes.row_count
 
     def pre_filter_asked(self, name: str, *, turned: bool) -> None:
         """The plugin's PreFilter may have left other data. `turned`: it skips now and did not, or the reverse."""
@@ -180,7 +194,7 @@ class KeptVerdicts:
             skipped = plugin.name in self._state.skip_filter
             if k in self._unasked or skipped == self._answered[k] or (not skipped and reads.table & changed):
                 of_all.append(k)
-            elif not skipped and reads.row & changed:
+            elif not skipped and (reads.row | aspects.MEMBERSHIP) & changed:
                 of_rows.append(k)
         return _Plan(tuple(of_rows), tuple(of_all))
 

@@ -23,7 +23,8 @@ Rate: TypeAlias = Callable[[NodeInfo], int]
 
 
 def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> Status | None:
-    """Run one plugin's PreScore: None or a Skip; raises PluginFailure."""
+    """Run one plugin's PreScore: None or a Skip; raises PluginFailure. What it said before counts no more."""
+    state.skip_score.discard(plugin.name)
     started_s = meter.now()
     status = call_in(state, plugin, "PreScore", plugin.pre_score, state.pod_info.pod, nodes)
     meter.pre_score_s += meter.now() - started_s
@@ -70,11 +71,17 @@ def rate_of(plugin: Plugin, state: CycleState) -> Rate:
 
 
 def rated(plugin: Plugin, rate: Rate, node: NodeInfo) -> int:
-    """The raw score of one node; raises PluginFailure."""
+    """The raw score of one node, as it would be in a column; raises PluginFailure."""
     try:
-        return rate(node)
+        points = rate(node)
     except PLUGIN_ERRORS as error:
         raise _score_failure(plugin, raised(plugin, "Score", error)) from error
+    if type(points) is int:
+        return points
+    try:
+        return int(_column([points], 1)[0])
+    except _MISFITS as error:
+        raise _score_failure(plugin, wrong_answer(plugin, "Score", f"the score is no number: {error}")) from None
 
 
 def _rate_each(plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
@@ -85,22 +92,48 @@ def _rate_each(plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSet) -> I
 def normalized_scores(plugin: Any, state: CycleState, nodes: NodeSet, raw: Ints) -> Ints:
     """Scores in 0..100, from scratch; raises PluginFailure."""
     pod = state.pod_info.pod
-    answer: Any
     if hasattr(plugin, "normalize_rows"):
-        answer = call(plugin, "NormalizeScore", _normalize_rows, plugin, state, pod, raw)
+        scores = normalized_rows(plugin, state, raw, scale_of(plugin, state, raw))
     elif hasattr(plugin, "normalize_score"):
-        answer = call(plugin, "NormalizeScore", plugin.normalize_score, state, pod, nodes, raw.copy())
+        scores = _normalized(plugin, len(raw), plugin.normalize_score, state, pod, nodes, raw.copy())
     else:
-        answer = raw
+        scores = raw
+    check_range(plugin, scores)
+    return scores
+
+
+def scale_of(plugin: Any, state: CycleState, raw: Ints) -> Any:
+    """What brings scores into 0..100 where the nodes that fit have these raw ones; raises PluginFailure."""
+    lent = raw.view()
+    lent.flags.writeable = False
+    scale: Any = call(plugin, "NormalizeScore", plugin.score_scale, state, state.pod_info.pod, lent)
+    if isinstance(scale, Status):
+        raise normalize_failure(plugin, scale)
+    return scale
+
+
+def is_same_scale(one: Any, other: Any) -> bool:
+    """False also where nobody can tell: a plugin's scale may be anything."""
+    try:
+        return bool(one == other)
+    except PLUGIN_ERRORS:
+        return False
+
+
+def normalized_rows(plugin: Any, state: CycleState, raw: Ints, scale: Any) -> Ints:
+    """Scores by this scale, whether or not they are in range; raises PluginFailure."""
+    return _normalized(plugin, len(raw), plugin.normalize_rows, state, state.pod_info.pod, raw.copy(), scale)
+
+
+def _normalized(plugin: Any, node_count: int, method: Callable[..., Any], *args: Any) -> Ints:
+    answer: Any = call(plugin, "NormalizeScore", method, *args)
     if isinstance(answer, Status):
         raise normalize_failure(plugin, answer)
     try:
-        scores = _column(answer, len(raw))
+        return _column(answer, node_count)
     except _MISFITS as error:
         status = wrong_answer(plugin, "NormalizeScore", f"scores are no column: {error}")
         raise normalize_failure(plugin, status) from None
-    check_range(plugin, scores)
-    return scores
 
 
 def check_range(plugin: Plugin, scores: Ints) -> None:
@@ -121,10 +154,6 @@ def _score_failure(plugin: Plugin, status: Status) -> PluginFailure:
     return PluginFailure(
         Status.error(f'running Score plugins: plugin "{plugin.name}" failed with: {status.message}').of(plugin.name)
     )
-
-
-def _normalize_rows(plugin: Any, state: CycleState, pod: Pod, raw: Ints) -> Any:
-    return plugin.normalize_rows(state, pod, raw, plugin.score_scale(state, pod, raw))
 
 
 def _column(scores: Any, node_count: int) -> Ints:
