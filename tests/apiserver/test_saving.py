@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kubesched.apiserver.resources import core
 from kubesched.apiserver.store import Change
 from kubesched.apiserver.writing import create_object
 from kubesched.cli import apiserver as command
+from kubesched.cli.main import main
 from kubesched.manifests import read_path
 from tests.apiserver.lively import Json, Lively, workload
 
@@ -77,8 +79,22 @@ def parsed(*arguments: str) -> argparse.Namespace:
 
 
 def test_unknown_controllers_end_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.run(parsed("--controllers", "*,-nope")) == 1
-    assert '"-nope" is not a known controller' in capsys.readouterr().err
+    assert main(["apiserver", "--controllers", "*,-nope"]) == 2
+    assert capsys.readouterr().err.startswith('kubesched: --controllers: "-nope" is not a known controller')
+
+
+def test_a_port_that_is_taken_ends_the_command_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["apiserver", "--port", str(port)]) == 1
+    assert capsys.readouterr().err == f"kubesched: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+def test_a_token_that_clients_will_not_send_is_told(tls: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = parsed("--port", "0", "--token", "x", *["--tls"][: int(tls)])
+    assert command.run(arguments, lambda server: os.kill(os.getpid(), signal.SIGTERM)) == 0
+    assert capsys.readouterr().err.count("--token without --tls: ") == int(not tls)
 
 
 def test_command_keeps_its_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

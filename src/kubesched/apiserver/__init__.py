@@ -13,7 +13,7 @@ from kubesched.apiserver.kubeconfig import kubeconfig, write_kubeconfig
 from kubesched.apiserver.messages import Answer, DropConnection, Request, Stream
 from kubesched.apiserver.roles import Rule
 from kubesched.apiserver.serve import ServeOptions, serve
-from kubesched.apiserver.server import Server
+from kubesched.apiserver.server import ListenError, Server
 
 __all__ = [
     "ADMIN",
@@ -23,6 +23,7 @@ __all__ = [
     "Account",
     "Answer",
     "DropConnection",
+    "ListenError",
     "Profile",
     "Request",
     "Rule",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from kubesched.api.errors import KubeschedError
 from kubesched.apiserver import loading, probing, saving
 from kubesched.apiserver.admission import Profile
 from kubesched.apiserver.api import Api
@@ -50,6 +52,12 @@ log = logging.getLogger("kubesched.apiserver")
 BODY_LIMIT_BYTES = 3 << 20
 GZIP_FROM_BYTES = 128 << 10
 SHUTDOWN_S = 1.0
+
+
+class ListenError(KubeschedError):
+    """The address or port is taken, or none of this machine's."""
+
+    is_usage = False
 
 
 class Server:
@@ -137,7 +145,13 @@ class Server:
         runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         site = web.TCPSite(runner, self.host, self.port, ssl_context=self._tls, backlog=1024)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            # asyncio repeats the address in what it says.
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+            raise ListenError(f"cannot listen on {self.host}:{self.port}: {why}") from error
         assert site._server is not None
         self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self._runner = runner

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,8 +55,10 @@ def _port(text: str) -> int:
 def run(args: argparse.Namespace, started: Callable[[Server], None] = lambda server: None) -> int:
     """Serves until told to stop; `started` is called once clients can connect."""
     import asyncio
+    import logging
 
     from kubesched import logs
+    from kubesched.api.errors import KubeschedError
     from kubesched.apiserver import ServeOptions, chosen, serve
 
     logs.setup(args.logging_format, args.verbosity)
@@ -65,8 +66,11 @@ def run(args: argparse.Namespace, started: Callable[[Server], None] = lambda ser
     try:
         chosen(controllers)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        raise KubeschedError(f"--controllers: {error}") from error
+    if args.token and not args.tls:
+        logging.getLogger("kubesched.apiserver").warning(
+            "--token without --tls: kubectl and whatever else is made with client-go sends no token over HTTP"
+        )
     options = ServeOptions(
         host=args.host,
         port=args.port,
