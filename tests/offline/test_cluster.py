@@ -72,6 +72,10 @@ class TestInput:
         ("ask", "says"),
         [
             pytest.param(lambda: Cluster("nowhere.yaml"), "nowhere.yaml: no such file or folder", id="no file"),
+            pytest.param(lambda: Cluster(5), "want a path, a text or objects as dicts, not int", id="number"),
+            pytest.param(lambda: Cluster(NODES).schedule(5), "objects as dicts, not int", id="scheduled number"),
+            pytest.param(lambda: Cluster(NODES).explain(b"{}"), "objects as dicts, not bytes", id="explained bytes"),
+            pytest.param(lambda: Cluster(NODES).capacity(None), "objects as dicts, not NoneType", id="no pod"),
             pytest.param(lambda: Cluster([{"kind": "Pod"}]), "apiVersion: is missing", id="no version"),
             pytest.param(
                 lambda: Cluster([make_pod("web").cpu("a lot").dict()]),

@@ -70,6 +70,8 @@ def read(source: Input) -> list[Document]:
         return read_path(source)
     if isinstance(source, Mapping):
         return list(_objects(dict(source), Source("manifest")))
+    if isinstance(source, bytes) or not isinstance(source, Iterable):
+        raise ManifestError(Source("manifest"), f"want a path, a text or objects as dicts, not {type(source).__name__}")
     found: list[Document] = []
     for number, each in enumerate(source, 1):
         if isinstance(each, Mapping):
