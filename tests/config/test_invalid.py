@@ -152,7 +152,7 @@ CASES = [
     (
         "unknown plugin at a point",
         PROFILE + "  plugins: {filter: {enabled: [{name: Gpu}]}}\n",
-        [(5, BUILD + 'FilterPlugin "Gpu" does not exist')],
+        [(5, BUILD + 'FilterPlugin "Gpu" does not exist (if it is your own: --plugin FILE:CLASS)')],
     ),
     (
         "misspelled plugin",

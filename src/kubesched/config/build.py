@@ -181,7 +181,7 @@ def _instead(name: str, known: Mapping[str, PluginInfo]) -> str:
     if name in REMOVED:
         return " (NodeVolumeLimits does what it did)"
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
-    return f' (did you mean "{close[0]}"?)' if close else ""
+    return f' (did you mean "{close[0]}"?)' if close else " (if it is your own: --plugin FILE:CLASS)"
 
 
 def _first_open_point(profile: Profile, plugin: PluginInfo) -> str:
