@@ -7,7 +7,11 @@ ARGS ?=
 # Manifests that the embedded control plane starts with.
 LOAD ?= examples/cluster
 
-.PHONY: run serve test check format bench soak conformance recordings clean
+.DEFAULT_GOAL := help
+.PHONY: help run serve test check format conformance recordings bench bench-e2e soak clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kubesched needs Python 3.11 or later; set PYTHON=/path/to/python3.11")'
@@ -21,7 +25,7 @@ run: $(STAMP)  ## embedded control plane over HTTP, schedules the example cluste
 serve: $(STAMP)  ## the same, but stays up and tells how to point kubectl at it
 	$(BIN)/kubesched run --embedded --load $(LOAD) $(ARGS)
 
-test: $(STAMP)
+test: $(STAMP)  ## the whole test suite
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(STAMP)  ## format, lint, types, import contract
@@ -30,7 +34,7 @@ check: $(STAMP)  ## format, lint, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP)
+format: $(STAMP)  ## format, and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -49,5 +53,5 @@ bench-e2e: $(STAMP)  ## the scheduler process over HTTP; ARGS="--list", ARGS="ba
 soak: $(STAMP)  ## an hour of churn: memory flat, cache true; ARGS="--minutes 5" for less
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-clean:
+clean:  ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -55,6 +55,7 @@ def test_round_trip(tmp_path: Path, target: str) -> None:
     cluster.run()
     path = tmp_path / "kept" / target
     count = cluster.server.save(path)
+    assert all(file.read_bytes().endswith(b"\n") for file in (path.iterdir() if path.is_dir() else [path]))
     again = load(path)
     assert count > 10
     assert bare(again) == bare(cluster.server)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,6 +27,15 @@ def test_the_makefile_is_as_assumed():
     for arguments in MAKE.values():
         assert f"$(BIN)/kubesched {' '.join(arguments)}\n" in text
     assert "LOAD ?= examples/cluster\n" in text
+
+
+def test_make_alone_tells_all_there_is():
+    text = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z][a-z0-9-]*):(?!=)", text, re.MULTILINE)
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert phony is not None and sorted(phony[1].split()) == sorted(targets)
+    done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
+    assert [line.split()[1] for line in done.stdout.splitlines()] == targets
 
 
 def command(name: str, target: str = "run") -> list[str]:

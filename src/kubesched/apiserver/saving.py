@@ -39,7 +39,7 @@ def save(store: Store, path: Path, *, first: frozenset[str] = frozenset()) -> in
         path.parent.mkdir(parents=True, exist_ok=True)
         everything = [document for documents in by_kind.values() for document in documents]
         if path.suffix == ".json":
-            _replace(path, encode({"apiVersion": "v1", "kind": "List", "items": everything}))
+            _replace(path, encode({"apiVersion": "v1", "kind": "List", "items": everything}) + b"\n")
         else:
             _replace(path, _yaml(everything))
     return sum(map(len, by_kind.values()))
