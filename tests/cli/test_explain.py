@@ -34,8 +34,12 @@ def cluster(tmp_path: Path) -> Path:
 
 
 def table(pod: object, *objects: object) -> str:
-    console = Console(file=io.StringIO(), width=240)
-    show(Cluster([*OBJECTS, *objects]).explain(pod), console)  # type: ignore[arg-type,list-item]
+    return shown(Cluster([*OBJECTS, *objects]), pod, 240)  # type: ignore[list-item]
+
+
+def shown(cluster: Cluster, pod: object, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    show(cluster.explain(pod), console)  # type: ignore[arg-type]
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
@@ -103,6 +107,23 @@ class TestTable:
         nodes = [make_node(f"small-{number:02}").capacity(cpu="1").dict() for number in range(30)]
         text = table(make_pod("big").cpu("3").dict(), *nodes)
         assert "and 20 more" in text
+
+    @pytest.mark.parametrize("width", [60, 80, 200])
+    def test_names_stay_whole_on_any_terminal(self, width: int) -> None:
+        names = [f"ip-10-0-12-{number}.eu-central-1.compute.internal" for number in range(3)]
+        nodes = [make_node(name).capacity(cpu="4").dict() for name in names]
+        low = [make_pod(f"worker-5c9c8f7b6d-{number}").cpu("3").node(name).dict() for number, name in enumerate(names)]
+        vip = make_pod("vip").cpu("3").priority(10).dict()
+        text = shown(Cluster([*nodes, *low]), vip, width)
+        rejected, _, helps = text.partition("Where preemption would help")
+        assert all(f" {name}: " in rejected for name in names) and "NodeResourcesFit" in rejected
+        assert all(f" {name} " in helps for name in names)
+        assert all(f" default/worker-5c9c8f7b6d-{number} " in helps for number in range(3))
+        scores = shown(Cluster(nodes), vip, width).partition("Scores: ")[2]
+        assert " NodeResourcesBalancedAllocation " in scores
+        seen = [name for name in names if f" {name} " in scores]
+        assert seen == (names if width == 200 else names[:1])
+        assert ("the best of 3 nodes" in scores) == (width < 200)
 
     @pytest.mark.parametrize("family", ["kitchen-sink", "preempt-pdb", "volume-wait", "volume-limits"])
     def test_every_recorded_decision_can_be_shown(self, family: str) -> None:

@@ -8,9 +8,11 @@ import json
 import weakref
 
 import pytest
+from rich.console import Console
 
 from kubesched.api.errors import ApiError
 from kubesched.cli.main import main
+from kubesched.cli.queue import show
 from kubesched.framework import Plugin, Status
 from kubesched.scheduler.queue.last_attempt import GROUPS_MAX
 from tests.build import make_node, make_pod
@@ -106,6 +108,26 @@ async def test_the_command_shows_a_dump(capsys, monkeypatch, tmp_path):
     assert main(["queue", "-", "--pod", "parked", "-o", "json"]) == 0
     only = json.loads(capsys.readouterr().out)
     assert [pod["pod"] for pod in only["unschedulable"]] == ["default/parked"] and only["active"] == []
+
+
+def test_names_stay_whole_on_a_narrow_terminal():
+    why = "0/6 nodes are available: 4 Insufficient cpu, 2 node(s) were unschedulable."
+    pod = {"pod": "shop/web-5c9c8f7b6d-x2x7k", "priority": 7, "attempts": 3, "since": "2026-01-01T00:00:00Z"}
+    dump = {"unschedulable": [pod | {"message": why, "rejectedBy": ["NodeResourcesFit", "NodeUnschedulable"]}]}
+
+    def shown(width: int) -> list[str]:
+        console = Console(file=io.StringIO(), width=width)
+        show(dump, console)
+        return console.file.getvalue().splitlines()
+
+    assert shown(80)[:3] == [
+        "unschedulable  shop/web-5c9c8f7b6d-x2x7k: priority 7, attempts 3, since 2026-01-01T00:00:00Z",
+        "               waits for events for NodeResourcesFit, NodeUnschedulable",
+        f"               {why}",
+    ]
+    wide = "\n".join(shown(170))
+    assert "│ unschedulable │ shop/web-5c9c8f7b6d-x2x7k │        7 │        3 │" in wide
+    assert "events for NodeResourcesFit, NodeUnschedulable │ 0/6 nodes" in wide
 
 
 @pytest.mark.parametrize("text", ["no json", "[1]", '{"active": 3}'], ids=["text", "list", "odd"])

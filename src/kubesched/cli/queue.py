@@ -12,7 +12,11 @@ from kubesched.cli import asking
 from kubesched.cli.explain import show_data
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+
+    #: A queue, and a pod in it.
+    _Waiting = tuple[str, Mapping[str, Any]]
 
 
 def add_parser(commands: Any) -> None:
@@ -62,13 +66,20 @@ def _dump(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     return asking.ask(connection, "/debug/queue"), connection.namespace
 
 
-def show(dump: Mapping[str, Any]) -> None:
+def show(dump: Mapping[str, Any], console: Console | None = None) -> None:
     from rich.console import Console
 
-    console = Console()
+    from kubesched.cli.tables import full_width
+
+    console = console or Console()
     waiting = [(queue, pod) for queue in _QUEUES for pod in dump.get(queue, ())]
     if waiting:
-        console.print(_table(waiting))
+        table = _table(waiting)
+        if full_width(table, console) - _longest_reason(waiting) + _REASON_MIN <= console.width:
+            console.print(table)
+        else:
+            for queue, pod in waiting:
+                console.print(_lines(queue, pod), markup=False, highlight=False, soft_wrap=True)
     counts = ", ".join(f"{len(dump.get(queue, ()))} {name}" for queue, name in _COUNTED.items())
     console.print(f"{counts}, {dump.get('binding', 0)} being bound.", highlight=False)
     if not dump.get("leads", True):
@@ -77,13 +88,15 @@ def show(dump: Mapping[str, Any]) -> None:
         )
 
 
-def _table(waiting: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
+def _table(waiting: Iterable[_Waiting]) -> Table:
+    """One line a pod, but for the reason, which may take several."""
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(expand=False)
-    for column in ("queue", "pod", "priority", "attempts", "since", "waits for", "why"):
-        table.add_column(column, justify="right" if column in ("priority", "attempts") else "left", overflow="fold")
+    for column in ("queue", "pod", "priority", "attempts", "since", "waits for"):
+        table.add_column(column, justify="right" if column in ("priority", "attempts") else "left", no_wrap=True)
+    table.add_column("why", overflow="fold")
     for queue, pod in waiting:
         row = (
             queue,
@@ -96,6 +109,19 @@ def _table(waiting: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
         )
         table.add_row(*(escape(str(each)) for each in row))
     return table
+
+
+def _longest_reason(waiting: Iterable[_Waiting]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(line) for _, pod in waiting for line in ("why", *str(pod["message"]).splitlines()))
+
+
+def _lines(queue: str, pod: Mapping[str, Any]) -> str:
+    """For a terminal on which the table has no room: names stay whole, the reason has a line of its own."""
+    facts = f"priority {pod['priority']}, attempts {pod['attempts']}, since {pod['since']}"
+    lines = [f"{pod['pod']}: {facts}", f"waits for {_waits_for(queue, pod)}", *str(pod["message"]).splitlines()]
+    return "\n".join(f"{queue if number == 0 else '':<{_QUEUE_WIDTH}}{line}" for number, line in enumerate(lines))
 
 
 def _waits_for(queue: str, pod: Mapping[str, Any]) -> str:
@@ -127,6 +153,9 @@ def _read(filename: str) -> dict[str, Any]:
 
 
 _QUEUES = ("active", "backoff", "unschedulable", "gated")
+_QUEUE_WIDTH = max(map(len, _QUEUES)) + 2
+#: Columns that a reason needs to be readable in a table.
+_REASON_MIN = 24
 _COUNTED = {
     "active": "active",
     "backoff": "in backoff",

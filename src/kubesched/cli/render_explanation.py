@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.cli.tables import add_names, full_width, widest
 from kubesched.framework.results import PostFilterPreview
 from kubesched.scheduler.explanation import Explanation
 
@@ -23,16 +24,16 @@ _GIB, _MIB = 1 << 30, 1 << 20
 
 def show(explanation: Explanation, console: Console | None = None) -> None:
     console = console or Console()
-    for part in _parts(explanation):
-        console.print(part)
+    for part in _parts(explanation, console):
+        console.print(part, crop=False)
 
 
-def _parts(explanation: Explanation) -> Iterable[RenderableType]:
+def _parts(explanation: Explanation, console: Console) -> Iterable[RenderableType]:
     yield _headline(explanation)
     if explanation.nodes_by_reason():
         yield _rejections(explanation)
     if explanation.scores:
-        yield _scores(explanation)
+        yield _scores(explanation, console)
     if explanation.volumes:
         yield _volumes(explanation.volumes)
     if explanation.preemption is not None:
@@ -57,9 +58,11 @@ def _headline(explanation: Explanation) -> Text:
 def _rejections(explanation: Explanation) -> Table:
     table = Table(title="Nodes that do not fit", title_justify="left", expand=False)
     table.add_column("nodes", justify="right")
-    table.add_column("why", overflow="fold")
-    table.add_column("where", overflow="fold")
-    for status, names in explanation.nodes_by_reason():
+    groups = list(explanation.nodes_by_reason())
+    table.add_column("why", overflow="fold", min_width=widest("why", *(status.plugin for status, _ in groups)))
+    named = [name for _, names in groups for name in names[:_NODES_NAMED]]
+    table.add_column("where", overflow="fold", min_width=widest("where", *(f"{name}:" for name in named)))
+    for status, names in groups:
         why = "\n".join(status.reasons)
         lines = [_named(name, explanation.details.get(name, {}).get(status.plugin)) for name in names[:_NODES_NAMED]]
         if len(names) > _NODES_NAMED:
@@ -138,22 +141,30 @@ def amount(resource: str, value: int) -> str:
     return str(value)
 
 
-def _scores(explanation: Explanation) -> Table:
-    """The best nodes side by side."""
+def _scores(explanation: Explanation, console: Console) -> Table:
+    """The best nodes side by side, as many as there is room for."""
     assert explanation.scores is not None
     names = sorted(explanation.scores, key=lambda name: (-explanation.total(name), name))
-    shown = names[:_NODES_SCORED]
+    shown = min(len(names), _NODES_SCORED)
+    while shown > 1 and full_width(_score_table(explanation, names, shown), console) > console.width:
+        shown -= 1
+    return _score_table(explanation, names, shown)
+
+
+def _score_table(explanation: Explanation, names: Sequence[str], count: int) -> Table:
+    assert explanation.scores is not None
     title = "Scores: weight x normalized (raw)"
-    if len(names) > len(shown):
-        title += f", the best {len(shown)} of {len(names)} nodes"
+    if len(names) > count:
+        title += f", the best {count} of {len(names)} nodes" if count > 1 else f", the best of {len(names)} nodes"
+    shown = names[:count]
+    plugins = explanation.scores[shown[0]]
     table = Table(title=title, title_justify="left", expand=False, show_footer=True)
-    table.add_column("plugin", footer="total", no_wrap=True)
+    add_names(table, "plugin", plugins, footer="total")
     for name in shown:
         style = "green" if name in (explanation.best or ()) else ""
-        table.add_column(
-            name, footer=str(explanation.total(name)), justify="right", style=style, footer_style=style, overflow="fold"
-        )
-    for plugin in explanation.scores[shown[0]]:
+        total = str(explanation.total(name))
+        add_names(table, name, (), footer=total, justify="right", style=style, footer_style=style)
+    for plugin in plugins:
         scores = [explanation.scores[name][plugin] for name in shown]
         table.add_row(plugin, *(_score(score.weight, score.normalized, score.raw) for score in scores))
     return table
@@ -166,8 +177,9 @@ def _score(weight: int, normalized: int, raw: int) -> str:
 
 def _volumes(volumes: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title="Volumes", title_justify="left", expand=False)
-    for column in ("node", "bound", "provisioned"):
-        table.add_column(column, overflow="fold")
+    add_names(table, "node", volumes)
+    table.add_column("bound", overflow="fold")
+    table.add_column("provisioned", overflow="fold")
     for name, plan in volumes.items():
         bound = ", ".join(f"{claim} to {volume}" for claim, volume in plan["bind"].items())
         table.add_row(name, bound or "-", ", ".join(plan["provision"]) or "-")
@@ -184,13 +196,19 @@ def _preemption(preview: PostFilterPreview) -> Iterable[RenderableType]:
     because = f" ({preview.because})" if preview.because else ""
     yield Text(f"preemption: would make room on {_either(preview.nominated_nodes)}{because}", style="yellow")
     table = Table(title="Where preemption would help", title_justify="left", expand=False)
-    table.add_column("node")
-    table.add_column("victims, the most important first", overflow="fold")
+    add_names(table, "node", (candidate.node_name for candidate in preview.candidates))
+    victims = (victim for candidate in preview.candidates for victim in candidate.victims)
+    table.add_column("victims, the most important first", overflow="fold", min_width=widest("victims,", *victims))
     table.add_column("broken budgets", justify="right")
     for candidate in preview.candidates:
         style = "green" if candidate.node_name in preview.nominated_nodes else ""
-        victims = "\n".join(candidate.victims)
-        table.add_row(candidate.node_name, victims, str(candidate.violation_count), style=style, end_section=True)
+        table.add_row(
+            candidate.node_name,
+            "\n".join(candidate.victims),
+            str(candidate.violation_count),
+            style=style,
+            end_section=True,
+        )
     yield table
 
 

@@ -3,7 +3,7 @@ is tried next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -11,13 +11,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.cli.tables import add_names
+
 Report = Mapping[str, Any]
 
 
 def show(report: Report, console: Console | None = None) -> None:
     console = console or Console()
     for part in _parts(report):
-        console.print(part, highlight=False)
+        console.print(part, highlight=False, crop=False)
 
 
 def _parts(report: Report) -> Iterable[RenderableType]:
@@ -92,7 +94,7 @@ def _last_attempt(last: Report) -> Iterable[RenderableType]:
         table = Table(title="Nodes that did not fit", title_justify="left", expand=False)
         table.add_column("nodes", justify="right")
         table.add_column("why", overflow="fold")
-        table.add_column("said by", overflow="fold")
+        add_names(table, "said by", (group.get("plugin", "") for group in last["rejected"]))
         for group in last["rejected"]:
             table.add_row(str(group["nodes"]), escape("\n".join(group["reasons"])), escape(group.get("plugin", "")))
         if beyond := last.get("rejectedBeyond"):
@@ -105,9 +107,9 @@ def _last_attempt(last: Report) -> Iterable[RenderableType]:
         yield Text(f"then, of making room: {preemption['message']}")
 
 
-def _wakes(wakes: Iterable[Report]) -> Table:
+def _wakes(wakes: Sequence[Report]) -> Table:
     table = Table(title="Events that would wake it", title_justify="left", expand=False)
-    table.add_column("for", overflow="fold")
+    add_names(table, "for", (_who(waits["plugin"]) for waits in wakes))
     table.add_column("events", overflow="fold")
     for waits in wakes:
         table.add_row(_who(waits["plugin"]), escape(", ".join(waits["events"])))
