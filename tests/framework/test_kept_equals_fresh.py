@@ -222,6 +222,18 @@ def test_an_evaluation_that_started_from_another_one_follows_single_rows() -> No
         world.hold(["nothing"])
 
 
+def test_where_no_node_is_left_after_many_changes_none_fits() -> None:
+    """So many rows change between two pods that all are asked about anew."""
+    world = _World()
+    for number in range(12):
+        world.set_node(make_node(f"m{number}").capacity(cpu="4", memory="8Gi", pods=1).zone("a").obj())
+    world.hold(["plain"])
+    for number in range(12):
+        shape = {"template": "plain", "priority": 0, "namespace": "default", "app": None}
+        world.happen(("pod placed", f"p{number}", f"m{number}", shape))
+    world.hold(["plain"])
+
+
 class _World:
     """One cluster state under three sets of runtimes: one keeps all it finds, one the last, one nothing."""
 
@@ -347,6 +359,7 @@ class _World:
             state, evaluation = runtime.begin(PodInfo(pod))
             fits = runtime.find_fits(state, evaluation)
             fits.complete()
+            found.count = fits.count
             found.fitting = [table.infos[row].name for row in fits.rows.tolist()]
             found.statuses = {
                 info.name: None if info.name in found.fitting else fits.diagnosis.node_statuses.get(info.name)
@@ -378,6 +391,7 @@ def _runtimes(harness: Harness, *, keep: bool) -> dict[str, Runtime]:
 
 
 class _Found(msgspec.Struct):
+    count: int = 0
     fitting: list[str] = []
     statuses: dict[str, Any] = {}
     totals: dict[str, int] = {}

@@ -74,7 +74,7 @@ class KeptVerdicts:
         self.capacity = capacity
         self.statuses, self._status_ids, self.has_errors = [None], {None: 0}, False
         self.verdicts = [None] * len(self.filters)
-        self.fits = np.zeros(capacity, dtype=np.bool_)
+        self.fits, self.fit_count = np.zeros(capacity, dtype=np.bool_), 0
         self._is_adopted = False
         self._unasked.clear()
         self._answered = [plugin.name not in self._state.skip_filter for plugin in self.filters]
@@ -249,6 +249,10 @@ class KeptVerdicts:
         for k in asked:
             skipped = self.filters[k].name in self._state.skip_filter
             rows = self._answer_everywhere(k, 0 if skipped else self._ask(k, table.all_nodes()))
+            if skipped:
+                self.verdicts[k] = (
+                    None  # nobody will ask about nodes to come, whose rows may have been somebody's before
+                )
             if self._answered[k] == skipped:
                 self._answered[k] = not skipped
                 self._plans.clear()
