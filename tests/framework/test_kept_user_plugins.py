@@ -174,6 +174,41 @@ def test_a_skip_of_an_earlier_attempt_is_no_skip_of_this_one() -> None:
     assert after["n1"] > before["n1"]
 
 
+class OnAndOff(Signing):
+    """Has something to say as long as some node is labelled: at PreFilter as at PreScore."""
+
+    name = "OnAndOff"
+    filter_reads = score_reads = Reads(table=aspects.LABELS)
+
+    def pre_filter(self, state: Any, pod: Pod, nodes: NodeSet) -> Status | None:
+        return None if any("on" in node.labels for node in nodes) else Status.skip()
+
+    def pre_score(self, state: Any, pod: Pod, nodes: NodeSet) -> Status | None:
+        return self.pre_filter(state, pod, nodes)
+
+    def filter_rows(self, state: Any, pod: Pod, nodes: NodeSet) -> Verdicts:
+        return Verdicts.where(np.array([node.name == "n18" for node in nodes]), Status.unschedulable("not here"))
+
+    def score_rows(self, state: Any, pod: Pod, nodes: NodeSet) -> Any:
+        return np.full(len(nodes), 30)
+
+
+@pytest.mark.parametrize("gone", [("n19",), ("n19", "n18")])
+def test_what_was_said_of_nodes_that_are_gone_is_not_said_of_those_that_come(gone: tuple[str, ...]) -> None:
+    """A plugin that skips is not asked about the new nodes, whose rows are those of the old ones."""
+    world = World(OnAndOff, node_count=20)
+    world.set_node("n1", on="")
+    assert len(world.hold()) == 19
+    for name in gone:
+        world.state.remove_node(name)
+    world.hold()
+    world.set_node("n1")
+    world.hold()
+    for number in range(len(gone)):
+        world.set_node(f"n{30 + number}")
+    assert len(world.hold()) == 20
+
+
 class Fractions(Signing):
     name = "Fractions"
     score_reads = Reads(row=aspects.REQUESTED)

@@ -321,7 +321,8 @@ class KeptScores:
         if score.plugin.name in self._state.skip_score:
             if not score.counts:
                 return None
-            self._put(score, whole, np.zeros(table.row_count, dtype=np.int64))
+            # Also of rows that are nobody's now: they may be somebody's before the plugin is asked again.
+            self._put(score, slice(0, self._verdicts.capacity), np.zeros(self._verdicts.capacity, dtype=np.int64))
             score.forget()
             return whole
         if not score.counts:
