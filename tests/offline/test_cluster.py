@@ -25,6 +25,8 @@ from tests.build import (
     make_storage_class,
 )
 
+#: What is no manifest at all.
+ODD: list[Any] = [5, b"{}", None]
 NODES = [make_node(name).capacity(cpu="4", memory="8Gi").dict() for name in ("n1", "n2")]
 
 
@@ -72,10 +74,10 @@ class TestInput:
         ("ask", "says"),
         [
             pytest.param(lambda: Cluster("nowhere.yaml"), "nowhere.yaml: no such file or folder", id="no file"),
-            pytest.param(lambda: Cluster(5), "want a path, a text or objects as dicts, not int", id="number"),
-            pytest.param(lambda: Cluster(NODES).schedule(5), "objects as dicts, not int", id="scheduled number"),
-            pytest.param(lambda: Cluster(NODES).explain(b"{}"), "objects as dicts, not bytes", id="explained bytes"),
-            pytest.param(lambda: Cluster(NODES).capacity(None), "objects as dicts, not NoneType", id="no pod"),
+            pytest.param(lambda: Cluster(ODD[0]), "want a path, a text or objects as dicts, not int", id="number"),
+            pytest.param(lambda: Cluster(NODES).schedule(ODD[0]), "objects as dicts, not int", id="scheduled number"),
+            pytest.param(lambda: Cluster(NODES).explain(ODD[1]), "objects as dicts, not bytes", id="explained bytes"),
+            pytest.param(lambda: Cluster(NODES).capacity(ODD[2]), "objects as dicts, not NoneType", id="no pod"),
             pytest.param(lambda: Cluster([{"kind": "Pod"}]), "apiVersion: is missing", id="no version"),
             pytest.param(
                 lambda: Cluster([make_pod("web").cpu("a lot").dict()]),

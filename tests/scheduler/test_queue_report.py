@@ -116,9 +116,9 @@ def test_names_stay_whole_on_a_narrow_terminal():
     dump = {"unschedulable": [pod | {"message": why, "rejectedBy": ["NodeResourcesFit", "NodeUnschedulable"]}]}
 
     def shown(width: int) -> list[str]:
-        console = Console(file=io.StringIO(), width=width)
-        show(dump, console)
-        return console.file.getvalue().splitlines()
+        output = io.StringIO()
+        show(dump, Console(file=output, width=width))
+        return output.getvalue().splitlines()
 
     assert shown(80)[:3] == [
         "unschedulable  shop/web-5c9c8f7b6d-x2x7k: priority 7, attempts 3, since 2026-01-01T00:00:00Z",
