@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,7 +61,7 @@ def test_keys_that_cannot_be_compared_lose_no_pod(caplog):
     chance = Chance(7)
     for _ in range(200):
         keys: dict[str, object] = {}
-        heap = KeyedHeap(lambda pod, keys=keys: keys[pod.uid])
+        heap = KeyedHeap(_key_in(keys))
         left = set()
         for number in range(150):
             pod = QueuedPod(PodInfo(make_pod(f"p{number}").uid(f"u{number}").obj()), 0.0)
@@ -67,16 +69,15 @@ def test_keys_that_cannot_be_compared_lose_no_pod(caplog):
             heap.push(pod)
             left.add(pod.uid)
             if chance.random() < 0.3:
-                popped = heap.pop()
-                left.remove(popped.uid)
+                left.remove(_popped(heap))
             if left and chance.random() < 0.4:
                 removed = chance.choice(sorted(left))
                 assert heap.remove(removed) is not None
                 left.remove(removed)
             assert {pod.uid for pod in heap.in_order()} == left if number % 50 == 0 else len(heap) == len(left)
-        while (pod := heap.pop()) is not None:
-            left.remove(pod.uid)
-        assert not left
+        while left:
+            left.remove(_popped(heap))
+        assert heap.pop() is None
     assert "pods cannot be put in order" in caplog.text
 
 
@@ -85,4 +86,14 @@ def test_pods_with_keys_that_can_be_compared_go_before_those_that_lost_theirs():
     heap = KeyedHeap(lambda pod: keys[pod.uid])
     for uid in keys:
         heap.push(QueuedPod(PodInfo(make_pod(uid).uid(uid).obj()), 0.0))
-    assert [heap.pop().uid for _ in keys] == ["u3", "u2", "u0", "u1"]
+    assert [_popped(heap) for _ in keys] == ["u3", "u2", "u0", "u1"]
+
+
+def _key_in(keys: dict[str, object]) -> Callable[[QueuedPod], object]:
+    return lambda pod: keys[pod.uid]
+
+
+def _popped(heap: KeyedHeap) -> str:
+    pod = heap.pop()
+    assert pod is not None
+    return pod.uid
