@@ -216,6 +216,24 @@ class TestPool:
             assert server.connections == 1
             pool.close()
 
+    async def test_a_pool_that_is_retired_closes_the_connection_of_one_who_has_just_been_cancelled(self):
+        async with WireServer(answering(200, b"ok")) as server:
+            pool = pool_of(server, limit=1)
+
+            async def first() -> None:
+                await get(pool)
+                (changing_hands,) = pool._busy
+                pool.retire()
+                second.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await second
+                assert not changing_hands.is_usable
+
+            leading = asyncio.create_task(first())
+            await asyncio.sleep(0)
+            second = asyncio.create_task(get(pool))
+            await leading
+
     async def test_each_exchange_on_kept_connections_has_a_time_of_its_own(self):
         async with WireServer(*[answering(200, b"ok")] * 3, park, park, park) as server:
             pool = pool_of(server, limit=3)

@@ -375,7 +375,6 @@ class Pool:
                 given = await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled() and turn.exception() is None:
-                    self._busy.discard(turn.result())
                     self._pass_on(turn.result())
                 raise
             if given is not None and given.is_usable:
@@ -409,11 +408,16 @@ class Pool:
             return
         connection.idle_since_s = self._loop.time()
         connection.deadline_s = math.inf
-        self._pass_on(connection)
-
-    def _pass_on(self, connection: _Connection | None) -> None:
-        if not self._wake(connection) and connection is not None:
+        if not self._wake(connection):
             self._idle.append(connection)
+
+    def _pass_on(self, given: _Connection | None) -> None:
+        """What somebody was given who does not want it any more: a connection, or the news."""
+        if given is None:
+            self._wake(None)
+            return
+        self._busy.discard(given)
+        self._give_back(given)
 
     def _wake(self, connection: _Connection | None) -> bool:
         """Gives the first in line a connection, or the news (None) that it may look again."""
