@@ -94,11 +94,12 @@ class PodInfo:
 
     def takes_the_same(self, other: PodInfo) -> bool:
         """Whether both take the same resources and ports from a node."""
+        if self.host_ports != other.host_ports:
+            return False
         return self.placed_requests is other.placed_requests or (
             self.placed_requests == other.placed_requests
             and self.nonzero_cpu_milli == other.nonzero_cpu_milli
             and self.nonzero_memory_bytes == other.nonzero_memory_bytes
-            and self.host_ports == other.host_ports
         )
 
     def looks_the_same(self, other: PodInfo) -> bool:
