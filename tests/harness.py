@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from kubesched.api.meta import Condition, Object
 from kubesched.app.plugin_loading import merged
 from kubesched.clock import Chance, ManualClock
 from kubesched.framework import EventRecord, Plugin
+from kubesched.framework.runtime.runtime import Runtime
 from kubesched.metrics import Metrics
 from kubesched.plugins.registry import IN_TREE
 from kubesched.scheduler.profiles import build_profiles, plugin_info
@@ -103,9 +104,20 @@ class Harness:
         self.port = port or RecordingPort()
         chance = Chance(seed)
         self.scheduler = Scheduler(self.state, self.port, self.clock, chance, self.metrics)
-        self.runtimes = build_profiles(
+        self.runtimes = self.make_runtimes(merged(IN_TREE, extra), chance, keep=keep)
+        self.scheduler.start_with(
+            self.runtimes,
+            initial_backoff_s=self.config.pod_initial_backoff_seconds,
+            max_backoff_s=self.config.pod_max_backoff_seconds,
+        )
+        if echo:
+            self.port.on_bind = self.see_bound
+
+    def make_runtimes(self, registry: Mapping[str, type[Plugin]], chance: Chance, *, keep: bool) -> dict[str, Runtime]:
+        """One a profile, on this state. Others than `runtimes` may be asked beside it."""
+        return build_profiles(
             self.config,
-            merged(IN_TREE, extra),
+            registry,
             state=self.state,
             port=self.port,
             control=self.scheduler,
@@ -114,13 +126,6 @@ class Harness:
             metrics=self.metrics,
             keep=keep,
         )
-        self.scheduler.start_with(
-            self.runtimes,
-            initial_backoff_s=self.config.pod_initial_backoff_seconds,
-            max_backoff_s=self.config.pod_max_backoff_seconds,
-        )
-        if echo:
-            self.port.on_bind = self.see_bound
 
     @property
     def queue(self) -> Any:

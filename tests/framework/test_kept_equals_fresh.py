@@ -26,7 +26,6 @@ from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.runtime.scoring import best_rows
 from kubesched.plugins.registry import IN_TREE
 from kubesched.scheduler.explain import explain
-from kubesched.scheduler.profiles import build_profiles
 from kubesched.state import consistency
 from kubesched.state.pod_info import PodInfo
 from tests.build import (
@@ -241,8 +240,8 @@ class _World:
         harness = Harness(settings=PROFILES, echo=False)
         self.state = harness.state
         self._kept = harness.runtimes
-        self._fresh = _runtimes(harness, keep=False)
-        self._forgetful = _runtimes(harness, keep=True)
+        self._fresh = harness.make_runtimes(IN_TREE, Chance(0), keep=False)
+        self._forgetful = harness.make_runtimes(IN_TREE, Chance(0), keep=True)
         for runtime in self._forgetful.values():
             runtime.kept.count_max = 1
         self._asked = 0
@@ -374,20 +373,6 @@ class _World:
         except PluginFailure as failure:
             found.error = failure.status.message
         return found
-
-
-def _runtimes(harness: Harness, *, keep: bool) -> dict[str, Runtime]:
-    return build_profiles(
-        harness.config,
-        IN_TREE,
-        state=harness.state,
-        port=harness.port,
-        control=harness.scheduler,
-        clock=harness.clock,
-        chance=Chance(0),
-        metrics=harness.metrics,
-        keep=keep,
-    )
 
 
 class _Found(msgspec.Struct):

@@ -17,7 +17,6 @@ from kubesched.framework.runtime.calling import PluginFailure
 from kubesched.framework.runtime.kept_crowd import KeptCrowd
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.plugins.registry import IN_TREE
-from kubesched.scheduler.profiles import build_profiles
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
@@ -74,17 +73,8 @@ class World:
 
 
 def runtime_of(harness: Harness, *plugins: type[Plugin], keep: bool = False) -> Runtime:
-    return build_profiles(
-        harness.config,
-        merged(IN_TREE, {plugin.name: plugin for plugin in plugins}),
-        state=harness.state,
-        port=harness.port,
-        control=harness.scheduler,
-        clock=harness.clock,
-        chance=Chance(0),
-        metrics=harness.metrics,
-        keep=keep,
-    )["default-scheduler"]
+    registry = merged(IN_TREE, {plugin.name: plugin for plugin in plugins})
+    return harness.make_runtimes(registry, Chance(0), keep=keep)["default-scheduler"]
 
 
 def weighing(plugin: type[Plugin], weight: int) -> dict[str, Any]:

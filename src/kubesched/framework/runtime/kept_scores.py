@@ -11,7 +11,6 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -136,6 +135,7 @@ class KeptScores:
         meter: Meter,
     ) -> None:
         self._make_scores = scores
+        self._scores: list[Score] | None = None
         self.total: Ints = _NO_SCORES
         self._verdicts = verdicts
         self._state = state
@@ -147,10 +147,12 @@ class KeptScores:
         self._leaders: Leaders | None = None
         self._changes_are_few = False
 
-    @cached_property
+    @property
     def scores(self) -> list[Score]:
         """Made when they are first needed: where one node fits, nobody scores."""
-        return self._make_scores()
+        if self._scores is None:
+            self._scores = self._make_scores()
+        return self._scores
 
     def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins that are named `alike`."""
@@ -169,7 +171,7 @@ class KeptScores:
 
     def pre_filter_asked(self, name: str) -> None:
         """The plugin's PreFilter may have left other data, which its rule for one node was made of."""
-        for score in vars(self).get("scores", ()):  # which are made late
+        for score in self._scores or ():
             if score.plugin.name == name:
                 score.rate = None
 
@@ -227,7 +229,8 @@ class KeptScores:
 
     @property
     def size_bytes(self) -> int:
-        return self.total.nbytes + self._sums.nbytes + sum(score.size_bytes for score in self.scores)
+        leaders = self._leaders.size_bytes if self._leaders is not None else 0
+        return self.total.nbytes + self._sums.nbytes + leaders + sum(score.size_bytes for score in self.scores)
 
     def _is_concerned(self, score: Score, changed: int, *, rescale: bool) -> bool:
         if score.skips_for_good:

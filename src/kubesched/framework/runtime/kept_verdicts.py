@@ -250,9 +250,8 @@ class KeptVerdicts:
             skipped = self.filters[k].name in self._state.skip_filter
             rows = self._answer_everywhere(k, 0 if skipped else self._ask(k, table.all_nodes()))
             if skipped:
-                self.verdicts[k] = (
-                    None  # nobody will ask about nodes to come, whose rows may have been somebody's before
-                )
+                # Nobody will ask about nodes to come, and their rows may have been somebody's before.
+                self.verdicts[k] = None
             if self._answered[k] == skipped:
                 self._answered[k] = not skipped
                 self._plans.clear()

@@ -61,6 +61,10 @@ class Leaders:
             return [row for row, each in self._above.items() if each == highest]
         return self._even[: self._even_count]
 
+    @property
+    def size_bytes(self) -> int:
+        return self._even.nbytes + self._places.nbytes
+
     def _gather(self, total: Ints) -> None:
         self._places[self._even[: self._even_count]] = -1
         self._level = int(total.max())
