@@ -71,7 +71,7 @@ class InterPodAffinity(Plugin):
         about = self._terms_about(pod)
         if terms is NO_TERMS and not about:
             return Status.skip(lasting=True)
-        counts = RequiredCounts(self._table, NewPod(pod, terms, self._meets_own_terms(pod, terms)), about)
+        counts = RequiredCounts.of(NewPod(pod, terms, self._meets_own_terms(pod, terms)), self._table, about)
         if not terms.required and not terms.required_anti and not counts.repels:
             return Status.skip()
         state.write(STATE_KEY, counts)

@@ -45,21 +45,29 @@ class RequiredCounts:
 
     __slots__ = ("new", "repelling", "unwanted", "wanted")
 
-    def __init__(self, table: NodeTable, new: NewPod, about: Iterable[PlacedTerm]) -> None:
-        counts = table.pod_counts
+    def __init__(self, new: NewPod, repelling: Domains, wanted: Domains, unwanted: Domains) -> None:
         self.new = new
-        self.repelling: Domains = {}
+        self.repelling = repelling
+        self.wanted = wanted
+        self.unwanted = unwanted
+
+    @classmethod
+    def of(cls, new: NewPod, table: NodeTable, about: Iterable[PlacedTerm]) -> RequiredCounts:
+        """`about`: the terms of placed pods that are about the pod."""
+        counts = table.pod_counts
+        repelling: Domains = {}
         for placed in about:
             if placed.kind is TermKind.REPELS:
-                add(self.repelling, placed.term.topology_key, table, counts.tally_of(placed))
-        self.wanted: Domains = {}
+                add(repelling, placed.term.topology_key, table, counts.tally_of(placed))
+        wanted: Domains = {}
         if new.terms.wanted is not None:
             tally = counts.tally(new.terms.wanted)
             for key in keys_of(new.terms.required):
-                add(self.wanted, key, table, tally)
-        self.unwanted: Domains = {}
+                add(wanted, key, table, tally)
+        unwanted: Domains = {}
         for term in new.terms.required_anti:
-            add(self.unwanted, term.topology_key, table, counts.tally(term.match))
+            add(unwanted, term.topology_key, table, counts.tally(term.match))
+        return cls(new, repelling, wanted, unwanted)
 
     @property
     def repels(self) -> bool:
@@ -71,10 +79,7 @@ class RequiredCounts:
         return any(pods.any() for pods in self.wanted.values())
 
     def clone(self) -> RequiredCounts:
-        twin = RequiredCounts.__new__(RequiredCounts)
-        twin.new = self.new
-        twin.repelling, twin.wanted, twin.unwanted = dict(self.repelling), dict(self.wanted), dict(self.unwanted)
-        return twin
+        return RequiredCounts(self.new, dict(self.repelling), dict(self.wanted), dict(self.unwanted))
 
     def try_pod(self, table: NodeTable, other: PodInfo, others_terms: AffinityTerms, node: NodeInfo, by: int) -> None:
         """Count `other` on the node once more (`by` 1) or once less (-1)."""

@@ -97,7 +97,7 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return Status.skip(lasting=True)
         layout = self._layout(before, pod, constraints, needs_all_labels=True)
-        state.write(STATE_KEY, HardCounts(self._table, pod, layout))
+        state.write(STATE_KEY, HardCounts.of(pod, self._table, layout))
         return None
 
     def add_pod(self, state: CycleState, pod: Pod, other: PodInfo, node: NodeInfo) -> Status | None:

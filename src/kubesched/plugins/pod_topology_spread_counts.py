@@ -132,19 +132,23 @@ class HardCounts:
 
     __slots__ = ("_base", "_deltas", "_verdicts", "layout", "self_counts")
 
-    def __init__(self, table: NodeTable, pod: Pod, layout: Layout) -> None:
+    def __init__(self, layout: Layout, base: list[Ints], self_counts: list[int]) -> None:
         self.layout = layout
-        self._base: list[Ints] = [places.pods(table) for places in layout.places]
+        self._base = base
         self._deltas: dict[tuple[int, int], int] = {}
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         #: Per constraint whether the pod would count itself, 0 or 1.
-        self.self_counts = [int(constraint.selector.matches(pod.metadata.labels)) for constraint in layout.constraints]
+        self.self_counts = self_counts
+
+    @classmethod
+    def of(cls, pod: Pod, table: NodeTable, layout: Layout) -> HardCounts:
+        self_counts = [int(constraint.selector.matches(pod.metadata.labels)) for constraint in layout.constraints]
+        return cls(layout, [places.pods(table) for places in layout.places], self_counts)
 
     def clone(self) -> HardCounts:
-        twin = HardCounts.__new__(HardCounts)
-        twin.layout, twin.self_counts, twin._base = self.layout, self.self_counts, self._base
-        twin._deltas = dict(self._deltas)
-        twin._verdicts = dict(self._verdicts)
+        twin = HardCounts(self.layout, self._base, self.self_counts)
+        twin._deltas.update(self._deltas)
+        twin._verdicts.update(self._verdicts)
         return twin
 
     def change(self, constraint: int, domain: int, by: int) -> None:

@@ -168,10 +168,10 @@ def shape_scores(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
 
 def _on_line(points: list[tuple[int, int]], percent: int) -> int:
     before = points[0]
-    for point in points:
+    if percent <= before[0]:
+        return before[1]
+    for point in points[1:]:
         if percent <= point[0]:
-            if point is points[0]:
-                return point[1]
             run, rise = point[0] - before[0], point[1] - before[1]
             step = abs(rise) * (percent - before[0]) // run
             return before[1] + (step if rise >= 0 else -step)

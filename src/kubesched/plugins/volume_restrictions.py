@@ -8,7 +8,7 @@ with a claim of the same name in preemption, ours does not.)
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,10 +202,9 @@ def _disk_name(disk: Disk) -> str:
             return f"{disk.pool}/{disk.image}"
 
 
-def _claim_names(pod: Pod) -> Iterator[str]:
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None:
-            yield volume.persistent_volume_claim.claim_name
+def _claim_names(pod: Pod) -> list[str]:
+    claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [claim.claim_name for claim in claims if claim is not None]
 
 
 def _shares_claim(pod: Pod, claims: frozenset[str], other: Pod) -> bool:

@@ -6,6 +6,7 @@ names: who never asks pays nothing. Pods on nodes that have no Node object count
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -78,9 +79,9 @@ class ClaimUsers:
         if changes is None:
             self._rows, self._users, self._disks = [], {}, set()
             self._counts = np.zeros(len(table.pod_count), dtype=np.int64)
-            changed = range(table.row_count)
+            changed: Sequence[int] = range(table.row_count)
         else:
-            changed = sorted({row for row, what in zip(*changes, strict=True) if what & _CHANGES})  # type: ignore[assignment]
+            changed = sorted({row for row, what in zip(*changes, strict=True) if what & _CHANGES})
         self._resize()
         for row in changed:
             if row < len(self._rows):

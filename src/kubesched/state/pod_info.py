@@ -39,12 +39,25 @@ class PodInfo:
         "uid",
     )
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, like: PodInfo | None = None) -> None:
+        """`like`: of a pod that counts the same, of which figures are taken over and not computed anew."""
         self.pod = pod
         self.uid: str = pod.metadata.uid
-        self.placed_requests, self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.node_share(pod)
-        self.host_ports: tuple[HostPort, ...] = host_ports(pod)
-        self._requests: dict[str, int] | None = None
+        self.placed_requests: dict[str, int]
+        self.nonzero_cpu_milli: int
+        self.nonzero_memory_bytes: int
+        self.host_ports: tuple[HostPort, ...]
+        self._requests: dict[str, int] | None
+        if like is not None:
+            self.placed_requests = like.placed_requests
+            self.nonzero_cpu_milli = like.nonzero_cpu_milli
+            self.nonzero_memory_bytes = like.nonzero_memory_bytes
+            self.host_ports = like.host_ports
+            self._requests = like._requests
+        else:
+            self.placed_requests, self.nonzero_cpu_milli, self.nonzero_memory_bytes = pod_requests.node_share(pod)
+            self.host_ports = host_ports(pod)
+            self._requests = None
         self._seniority: tuple[int, str] | None = None
         #: What `pod_counts` tells pods apart by, filled there.
         self.class_key: tuple[str, bytes, bool, bytes] | None = None
@@ -52,19 +65,8 @@ class PodInfo:
         self.signatures: dict[str, tuple[Hashable, Any]] | None = None
 
     def followed_by(self, pod: Pod) -> PodInfo:
-        """The same pod in a newer version. What cannot have changed is taken over and not computed anew."""
-        if not _counts_the_same(self.pod, pod):
-            return PodInfo(pod)
-        newer = PodInfo.__new__(PodInfo)
-        newer.pod = pod
-        newer.uid = self.uid
-        newer.placed_requests = self.placed_requests
-        newer.nonzero_cpu_milli = self.nonzero_cpu_milli
-        newer.nonzero_memory_bytes = self.nonzero_memory_bytes
-        newer.host_ports = self.host_ports
-        newer._requests = self._requests
-        newer._seniority = newer.class_key = newer.signatures = None
-        return newer
+        """The same pod in a newer version."""
+        return PodInfo(pod, self if _counts_the_same(self.pod, pod) else None)
 
     @property
     def requests(self) -> dict[str, int]:

@@ -18,8 +18,8 @@ from kubesched.framework.status import Status
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
 
-#: A Filter plugin's rule for one pod, as a function of the node.
-Judge: TypeAlias = Callable[[NodeInfo], Status | None]
+#: A Filter plugin's rule for one pod, as a function of the node. It should answer with None or a Status.
+Judge: TypeAlias = Callable[[NodeInfo], Any]
 
 
 def vector_verdicts(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> Verdicts | None:

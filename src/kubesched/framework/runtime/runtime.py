@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -68,8 +68,8 @@ class PluginSet:
     def all(self) -> list[Plugin]:
         """Every plugin once, in order of first use."""
         seen: dict[str, Plugin] = {}
-        for name in self.__slots__:
-            for entry in getattr(self, name):
+        for point in fields(self):
+            for entry in getattr(self, point.name):
                 plugin = entry[0] if isinstance(entry, tuple) else entry
                 seen.setdefault(plugin.name, plugin)
         return list(seen.values())

@@ -18,8 +18,8 @@ from kubesched.framework.status import Status
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet
 
-#: A Score plugin's rule for one pod, as a function of the node.
-Rate: TypeAlias = Callable[[NodeInfo], int]
+#: A Score plugin's rule for one pod, as a function of the node. It should answer with an int.
+Rate: TypeAlias = Callable[[NodeInfo], Any]
 
 
 def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Meter) -> Status | None:
