@@ -182,9 +182,9 @@ def test_br_101_a_dry_run_leaves_no_trace() -> None:
         objects += [node(name), placed(f"a{number}", name, 2).labels(WEB), placed(f"b{number}", name, 2).host_port(80)]
     asked = Asked(preemptor(3).host_port(80), objects)
     table = asked.harness.state.nodes
-    before = (table.journal.position, table.requested("cpu").copy().tolist(), dict(asked.harness.state.placements))
+    before = (table.journal.position, table.taken.of("cpu").copy().tolist(), dict(asked.harness.state.placements))
     assert len(asked.found().candidates) == 100
-    assert before == (table.journal.position, table.requested("cpu").tolist(), asked.harness.state.placements)
+    assert before == (table.journal.position, table.taken.of("cpu").tolist(), asked.harness.state.placements)
 
 
 # -- how many candidates

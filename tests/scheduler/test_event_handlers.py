@@ -66,11 +66,11 @@ async def test_nodes_are_removed_and_added_in_any_order():
         await harness.settle()
     table = harness.state.nodes
     assert sorted(info.name for info in table.infos) == ["n1", "n3", "n4"]
-    requested = {info.name: int(table.requested("cpu")[info.row]) for info in table.infos}
+    requested = {info.name: int(table.taken.of("cpu")[info.row]) for info in table.infos}
     assert requested == {"n1": 200, "n3": 400, "n4": 500}
     harness.apply(node("n5"))
     await harness.settle()
-    assert int(table.requested("cpu")[table.row_of("n5")]) == 600
+    assert int(table.taken.of("cpu")[table.row_of("n5")]) == 600
 
 
 async def test_a_relist_without_an_object_is_its_deletion():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kubesched.state import consistency
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.hypothetical_table import HypotheticalTable
-from kubesched.state.node_table import AMOUNT_MAX
+from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, POD_COUNT
 from kubesched.state.pod_info import PodInfo
 from tests.build import make_node, make_pod
 
@@ -40,9 +40,9 @@ def rows(*numbers: int) -> Any:
 
 def columns(table: HypotheticalTable) -> dict[str, list[int]]:
     return {
-        "cpu": table.requested("cpu").tolist(),
-        "count": table.pod_count.tolist(),
-        "nonzero": table.nonzero_cpu_milli.tolist(),
+        "cpu": table.taken.of("cpu").tolist(),
+        "count": table.taken.of(POD_COUNT).tolist(),
+        "nonzero": table.taken.of(NONZERO_CPU).tolist(),
     }
 
 
@@ -115,8 +115,8 @@ def test_a_resource_that_nobody_asked_for_before() -> None:
     table = cluster((0, 1)).nodes.hypothetical([1, 0])
     batch = table.batch([info("a", 1, **{"example.com/gpu": 2})], rows(1))
     table.place_all(batch, rows(0))
-    assert table.requested("example.com/gpu").tolist() == [0, 2]
-    assert table.requested("cpu").tolist() == [0, 2000]
+    assert table.taken.of("example.com/gpu").tolist() == [0, 2]
+    assert table.taken.of("cpu").tolist() == [0, 2000]
     assert columns(table) == recounted(table)
 
 
@@ -139,7 +139,7 @@ def test_a_table_of_a_table_starts_from_what_was_tried() -> None:
     table.displace(make_pod("p0").obj().uid, "n0")
     nested = table.hypothetical([0])
     nested.place(info("g", 5), "n0")
-    assert (table.requested("cpu").tolist(), nested.requested("cpu").tolist()) == ([2000], [7000])
+    assert (table.taken.of("cpu").tolist(), nested.taken.of("cpu").tolist()) == ([2000], [7000])
     assert columns(nested) == recounted(nested)
 
 

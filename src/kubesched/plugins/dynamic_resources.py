@@ -82,7 +82,7 @@ class DynamicResources(Plugin):
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         lacking = np.zeros(len(nodes), dtype=np.bool_)
         for resource in state.read(STATE_KEY, Delegated).resources:
-            lacking |= nodes.table.allocatable(resource)[nodes.index] <= 0
+            lacking |= nodes.table.allocatable.of(resource)[nodes.index] <= 0
         return Verdicts.where(lacking, _NO_DEVICES) if lacking.any() else None
 
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> Status:

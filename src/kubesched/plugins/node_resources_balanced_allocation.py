@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +32,22 @@ from kubesched.state.pod_info import PodInfo
 
 SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
 
+#: A double holds whole numbers up to twice as much.
+_EXACT_MAX: Final = 1 << 52
+
 Floats: TypeAlias = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
 class BalancedRequest:
     """The resources that are balanced for a pod, with what it asks for (0 for a primary one it does not name)."""
 
-    resources: tuple[tuple[str, int], ...]
+    __slots__ = ("names", "resources", "steps")
+
+    def __init__(self, resources: tuple[tuple[str, int], ...]) -> None:
+        self.resources = resources
+        self.names = tuple([name for name, _ in resources])
+        #: (resources, 2, 1): what is added to the used amount, before and with the pod.
+        self.steps: Ints = np.array([[[0], [min(amount, AMOUNT_MAX)]] for _, amount in resources], dtype=np.int64)
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -127,87 +134,81 @@ def _compare(after: int, before: int) -> int:
 
 
 def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
-    before: list[Floats] = []
-    after: list[Floats] = []
-    #: Per resource where it is offered; None for everywhere.
-    offers: list[Bools | None] = []
-    ragged = False
-    too_large: Bools | None = None
-    for resource, amount in asked.resources:
-        capacity = nodes.table.allocatable(resource)[nodes.index]
-        used = nodes.table.requested(resource)[nodes.index]
-        lowest, highest = nodes.table.allocatable_span(resource)
-        offered = capacity > 0 if lowest <= 0 else None
-        if offered is not None:
-            ragged = True
-            capacity = np.maximum(capacity, 1)
-        if highest == CUT_CAPACITY:
-            cut = capacity == CUT_CAPACITY
-            too_large = cut if too_large is None else too_large | cut
-        divisor = capacity.astype(np.float64)
-        before.append(_fractions(used, divisor))
-        after.append(_fractions(used + min(amount, AMOUNT_MAX), divisor))
-        offers.append(offered)
-    scores = _compare_ragged(after, before, offers) if ragged else _compare_rows(after, before)
-    if too_large is not None:
+    table = nodes.table
+    if not asked.resources:
+        return np.full(len(nodes), _compare(MAX_NODE_SCORE, MAX_NODE_SCORE), dtype=np.int64)
+    capacity = table.allocatable.block(asked.names, nodes.index)
+    lowest, highest = table.allocatable_span(asked.names)
+    used = table.taken.block(asked.names, nodes.index)
+    if lowest > 0:
+        scores = _compare_rows(_fractions(used, asked.steps, capacity, highest))
+    else:
+        scores = _compare_ragged(_fractions(used, asked.steps, np.maximum(capacity, 1), highest), capacity > 0)
+    if highest == CUT_CAPACITY:
         infos = nodes.infos()
-        for position in np.flatnonzero(too_large).tolist():
+        for position in np.flatnonzero((capacity == CUT_CAPACITY).any(axis=0)).tolist():
             scores[position] = score(asked, infos[position])
     return scores
 
 
-def _fractions(used: Ints, capacity: Floats) -> Floats:
-    fractions = used.astype(np.float64)
-    fractions /= capacity
+def _fractions(used: Ints, steps: Ints, capacity: Ints, highest: int) -> Floats:
+    """(resources, 2, nodes): the used share, before and with the pod."""
+    if highest > _EXACT_MAX:
+        return np.minimum((used[:, None] + steps) / capacity[:, None], 1.0)
+    # Sums that a double does not hold are above any capacity, and cut to 1.
+    fractions: Floats = used.astype(np.float64)[:, None] + steps
+    fractions /= capacity.astype(np.float64)[:, None]
     return np.minimum(fractions, 1.0, out=fractions)
 
 
-def _compare_ragged(after: list[Floats], before: list[Floats], offers: list[Bools | None]) -> Ints:
+def _compare_ragged(fractions: Floats, offered: Bools) -> Ints:
     """Rows that offer the same of the resources are compared together."""
-    scores = np.empty(len(after[0]), dtype=np.int64)
-    bits = np.zeros(len(scores), dtype=np.int64)
-    for k, offered in enumerate(offers):
-        bits |= (1 if offered is None else offered.astype(np.int64)) << k
+    scores = np.empty(offered.shape[1], dtype=np.int64)
+    bits = np.zeros(offered.shape[1], dtype=np.int64)
+    for line in offered[::-1]:
+        bits = bits << 1 | line
     patterns, positions = occurring(bits)
     for position, pattern in enumerate(patterns):
         same = np.flatnonzero(positions == position)
-        chosen = [k for k in range(len(offers)) if pattern >> k & 1]
+        chosen = [k for k in range(len(offered)) if pattern >> k & 1]
         if chosen:
-            scores[same] = _compare_rows([after[k][same] for k in chosen], [before[k][same] for k in chosen])
+            scores[same] = _compare_rows(fractions[chosen][:, :, same])
         else:
             scores[same] = _compare(MAX_NODE_SCORE, MAX_NODE_SCORE)
     return scores
 
 
-def _compare_rows(after: list[Floats], before: list[Floats]) -> Ints:
-    scores = _evenness_rows(after)
-    scores -= _evenness_rows(before)
+def _compare_rows(fractions: Floats) -> Ints:
+    before, scores = _evenness_rows(fractions)
+    scores -= before
     scores += MAX_NODE_SCORE // 2
     scores >>= 1
     scores += MAX_NODE_SCORE // 2
-    return scores
+    return scores  # type: ignore[no-any-return]
 
 
-def _evenness_rows(fractions: list[Floats]) -> Ints:
+def _evenness_rows(fractions: Floats) -> Ints:
+    """(2, nodes): `_evenness` before and with the pod; `fractions` are used up."""
+    deviation: Floats = fractions[0]
     if len(fractions) == 2:
-        deviation = np.subtract(*fractions)
+        deviation -= fractions[1]
         deviation /= 2
         np.abs(deviation, out=deviation)
     elif len(fractions) > 2:
-        mean = _sum_rows(fractions) / len(fractions)
-        deviation = np.sqrt(
-            _sum_rows([(fraction - mean) * (fraction - mean) for fraction in fractions]) / len(fractions)
-        )
+        mean = _sum_lines(fractions) / len(fractions)
+        squares = fractions - mean
+        squares *= squares
+        deviation = np.sqrt(_sum_lines(squares) / len(fractions))
     else:
-        deviation = np.zeros_like(fractions[0])
+        deviation[:] = 0
     np.subtract(1, deviation, out=deviation)
     deviation *= MAX_NODE_SCORE
     return deviation.astype(np.int64)
 
 
-def _sum_rows(numbers: list[Floats]) -> Floats:
+def _sum_lines(lines: Floats) -> Floats:
     """From left to right, as `_sum`."""
-    total = np.zeros_like(numbers[0])
-    for number in numbers:
-        total += number
+    total: Floats = np.zeros_like(lines[0])
+    for line in lines:
+        total += line
     return total

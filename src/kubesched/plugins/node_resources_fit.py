@@ -32,7 +32,7 @@ from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, o
 from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
+from kubesched.state.node_table import AMOUNT_MAX, POD_COUNT, Bools, Ints, NodeSet
 from kubesched.state.objects import ObjectIndex
 from kubesched.state.pod_info import PodInfo
 
@@ -45,12 +45,37 @@ SCORE_STATE_KEY = "PreScoreNodeResourcesFit"
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
-@dataclass(frozen=True, slots=True)
 class Asked:
     """What Filter compares: amounts above 0, and for which of them devices stand in where the node has none."""
 
-    resources: tuple[tuple[str, int], ...]
-    delegated: frozenset[str]
+    __slots__ = ("_delegated_lines", "_least", "_offered", "_taken", "delegated", "resources")
+
+    def __init__(self, resources: tuple[tuple[str, int], ...], delegated: frozenset[str] = frozenset()) -> None:
+        self.resources = resources
+        self.delegated = delegated
+        # As lines of the table's amounts, room for one more pod first.
+        names = tuple([name for name, _ in resources])
+        self._offered = ("pods", *names)
+        self._taken = (POD_COUNT, *names)
+        self._least: Ints = np.array([[1], *([min(amount, AMOUNT_MAX)] for _, amount in resources)], dtype=np.int64)
+        self._delegated_lines = [line for line, name in enumerate(self._offered) if name in delegated]
+
+    def short(self, nodes: NodeSet) -> Bools:
+        """(1 + resources, nodes): of what the columns leave less than the pod asks for."""
+        offered = self.offered(nodes)
+        short: Bools = offered - nodes.table.taken.block(self._taken, nodes.index) < self._least
+        for line in self._delegated_lines:
+            short[line] &= offered[line] > 0
+        return short
+
+    def offered(self, nodes: NodeSet) -> Ints:
+        return nodes.table.allocatable.block(self._offered, nodes.index)
+
+    def beyond(self, offered: Ints) -> Bools:
+        """What not even an empty node has; another pod fits on any that is empty enough."""
+        beyond: Bools = offered < self._least
+        beyond[0] = False
+        return beyond
 
 
 class Insufficient(NamedTuple):
@@ -87,10 +112,7 @@ class NodeResourcesFit(Plugin):
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         asked = state.read(STATE_KEY, Asked)
-        table, index = nodes.table, nodes.index
-        rejected = table.pod_count[index] >= table.allowed_pod_count[index]
-        for resource, amount in asked.resources:
-            rejected |= _is_short(asked, resource, amount, nodes)
+        rejected = asked.short(nodes).any(axis=0)
         if not rejected.any():
             return None
         positions = np.flatnonzero(rejected)
@@ -161,7 +183,7 @@ class NodeResourcesFit(Plugin):
     def _asked(self, pod_info: PodInfo) -> Asked:
         resources = _asked_resources(pod_info, self._ignored)
         if not self._devices:
-            return Asked(resources, frozenset())
+            return Asked(resources)
         provided = provided_by_devices(self.handle.state.objects)
         return Asked(resources, frozenset(name for name, _ in resources if name in provided))
 
@@ -175,17 +197,13 @@ class NodeResourcesFit(Plugin):
 
         Codes each row's reasons as bits (pods, the resources, unresolvable), then numbers the codes that occur.
         """
-        table, index = nodes.table, nodes.index
-        bits = (table.pod_count[index] >= table.allowed_pod_count[index]).astype(np.int64)
-        unresolvable = np.zeros(len(nodes), dtype=np.bool_)
-        cut = np.zeros(len(nodes), dtype=np.bool_)
-        for k, (resource, amount) in enumerate(asked.resources):
-            short = _is_short(asked, resource, amount, nodes)
-            capacity = table.allocatable(resource)[index]
-            bits |= short.astype(np.int64) << (k + 1)
-            unresolvable |= short & (capacity < min(amount, AMOUNT_MAX))
-            cut |= capacity == CUT_CAPACITY
-        bits |= unresolvable.astype(np.int64) << (len(asked.resources) + 1)
+        short, offered = asked.short(nodes), asked.offered(nodes)
+        unresolvable = (short & asked.beyond(offered)).any(axis=0)
+        cut = (offered == CUT_CAPACITY).any(axis=0)
+        bits: Ints = unresolvable.astype(np.int64)
+        for line in reversed(range(len(short))):
+            np.left_shift(bits, 1, out=bits)
+            np.bitwise_or(bits, short[line], out=bits)
 
         present, positions = occurring(bits)
         statuses: list[Status | None] = [None, *(self._status_of_bits(asked, code) for code in present)]
@@ -246,7 +264,7 @@ def after_device_class_change(pod: Pod, old: DeviceClass | None, new: DeviceClas
 
 def insufficient(pod: PodInfo, node: NodeInfo, ignored: Ignored | None = None) -> list[Insufficient]:
     """Everything that keeps the pod off the node; empty if it fits."""
-    return _insufficient(Asked(_asked_resources(pod, ignored or NOTHING_IGNORED), frozenset()), node)
+    return _insufficient(Asked(_asked_resources(pod, ignored or NOTHING_IGNORED)), node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,15 +291,6 @@ def _asked_resources(pod: PodInfo, ignored: Ignored) -> tuple[tuple[str, int], .
     requests = pod.requests
     scalars = (name for name in requests if name not in PRIMARY and is_scalar(name) and name not in ignored)
     return tuple((name, amount) for name in (*PRIMARY, *scalars) if (amount := requests.get(name, 0)) > 0)
-
-
-def _is_short(asked: Asked, resource: str, amount: int, nodes: NodeSet) -> Bools:
-    """Where the columns leave less than the pod asks for."""
-    capacity = nodes.table.allocatable(resource)[nodes.index]
-    short: Bools = capacity - nodes.table.requested(resource)[nodes.index] < min(amount, AMOUNT_MAX)
-    if resource in asked.delegated:
-        short &= capacity > 0
-    return short
 
 
 def _fits(asked: Asked, node: NodeInfo) -> bool:

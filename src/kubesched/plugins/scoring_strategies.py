@@ -11,8 +11,7 @@ is rounded, where the others cut it. (kube-scheduler v1.36; its products wrap ab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from kubesched.config.plugin_args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
 from kubesched.plugins.node_resources import CPU, MEMORY, PRIMARY, is_scalar
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
+from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeSet
 
 #: The highest score of a shape point; shapes are stretched to MAX_NODE_SCORE.
 _MAX_SHAPE_SCORE = 10
@@ -35,17 +34,30 @@ _QUOTIENT_SAFE = (1 << 53) // 128
 _FLOATS_PAY = 512
 
 
+#: Lines in which placed pods count with what is assumed of them.
+_COUNTED: Final = {CPU: NONZERO_CPU, MEMORY: NONZERO_MEMORY}
+
+
 class Assumed(NamedTuple):
     resource: str
     weight: int
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
 class AssumedRequest:
     """The resources that count for a pod, with what is assumed of it."""
 
-    resources: tuple[Assumed, ...]
+    __slots__ = ("amounts", "has_weights", "names", "resources", "taken", "weight_sum", "weights")
+
+    def __init__(self, resources: tuple[Assumed, ...]) -> None:
+        self.resources = resources
+        # As lines of the table's amounts.
+        self.names = tuple([each.resource for each in resources])
+        self.taken = tuple([_COUNTED.get(name, name) for name in self.names])
+        self.amounts: Ints = np.array([[min(each.amount, AMOUNT_MAX)] for each in resources], dtype=np.int64)
+        self.weights: Ints = np.array([[each.weight] for each in resources], dtype=np.int64)
+        self.weight_sum = sum([each.weight for each in resources])
+        self.has_weights = self.weight_sum != len(resources)
 
 
 class Strategy:
@@ -93,49 +105,51 @@ class Strategy:
 
     def score_rows(self, assumed: AssumedRequest, nodes: NodeSet) -> Ints:
         """`score` of all nodes of the set."""
-        total: Ints | None = None
-        weights: Ints | int = 0
-        too_large: Bools | None = None
-        for resource, weight, amount in assumed.resources:
-            capacity = nodes.table.allocatable(resource)[nodes.index]
-            lowest, highest = nodes.table.allocatable_span(resource)
-            share = np.minimum(_used_column(resource, nodes) + min(amount, AMOUNT_MAX), capacity)
-            if self._counts_free:
-                np.subtract(capacity, share, out=share)
-            if highest > _PRODUCT_SAFE:
-                # What follows is wrong for these rows and replaced at the end.
-                large = capacity > _PRODUCT_SAFE
-                too_large = large if too_large is None else too_large | large
-            points = _percent(share, capacity if lowest > 0 else np.maximum(capacity, 1), highest)
-            if self._shape is not None:
-                points = np.where(capacity > 0, self._shape_column.take(points), 0)
-                weights = weights + (points > 0) * weight
-            else:
-                weights = weights + (weight if lowest > 0 else (capacity > 0) * weight)
-            if weight != 1:
-                points *= weight
-            total = points if total is None else np.add(total, points, out=total)
-        scores = np.zeros(len(nodes), dtype=np.int64) if total is None else self._mean(total, weights)
-        if too_large is not None:
+        if not assumed.resources:
+            return np.zeros(len(nodes), dtype=np.int64)
+        table = nodes.table
+        capacity = table.allocatable.block(assumed.names, nodes.index)
+        lowest, highest = table.allocatable_span(assumed.names)
+        share = table.taken.block(assumed.taken, nodes.index) + assumed.amounts
+        np.minimum(share, capacity, out=share)
+        if self._counts_free:
+            np.subtract(capacity, share, out=share)
+        points = _percent(share, capacity if lowest > 0 else np.maximum(capacity, 1), highest)
+        scores = self._mean(points, capacity, assumed, all_offered=lowest > 0)
+        if highest > _PRODUCT_SAFE:
             infos = nodes.infos()
-            for position in np.flatnonzero(too_large).tolist():
+            for position in np.flatnonzero((capacity > _PRODUCT_SAFE).any(axis=0)).tolist():
                 scores[position] = self.score(assumed, infos[position])
         return scores
 
-    def _mean(self, total: Ints, weights: Ints | int) -> Ints:
-        if isinstance(weights, int):
-            if weights == 2:  # cpu and memory as they come
+    def _mean(self, points: Ints, capacity: Ints, assumed: AssumedRequest, *, all_offered: bool) -> Ints:
+        """Per node; `points` are used up."""
+        weights: Ints | None = None
+        if self._shape is not None:
+            points = np.where(capacity > 0, self._shape_column.take(points), 0)
+            weights = ((points > 0) * assumed.weights).sum(axis=0)
+        elif not all_offered:
+            weights = ((capacity > 0) * assumed.weights).sum(axis=0)
+        if assumed.has_weights:
+            points *= assumed.weights
+        total: Ints = points[0]
+        for line in points[1:]:
+            total += line
+        if weights is None:
+            if assumed.weight_sum == 2:  # cpu and memory as they come
                 return np.right_shift(total, 1, out=total)
-            return total // weights if weights else total
+            return total // assumed.weight_sum
         # Where no weight counts, the total is 0 as well.
         weights = np.maximum(weights, 1)
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
 
 
 def _percent(share: Ints, capacity: Ints, highest: int) -> Ints:
-    """How many hundredths of the capacity the share is, cut to a whole number."""
-    if highest > _QUOTIENT_SAFE or len(share) < _FLOATS_PAY:
-        return share * MAX_NODE_SCORE // capacity
+    """How many hundredths of the capacity the share is, cut to a whole number. The share is used up."""
+    if highest > _QUOTIENT_SAFE or share.size < _FLOATS_PAY:
+        share *= MAX_NODE_SCORE
+        share //= capacity
+        return share
     quotient = share.astype(np.float64)
     quotient *= MAX_NODE_SCORE
     quotient /= capacity.astype(np.float64)
@@ -148,15 +162,6 @@ def _used(resource: str, node: NodeInfo) -> int:
     if resource == MEMORY:
         return node.nonzero_memory_bytes
     return node.requested.get(resource, 0)
-
-
-def _used_column(resource: str, nodes: NodeSet) -> Ints:
-    table = nodes.table
-    if resource == CPU:
-        return table.nonzero_cpu_milli[nodes.index]
-    if resource == MEMORY:
-        return table.nonzero_memory_bytes[nodes.index]
-    return table.requested(resource)[nodes.index]
 
 
 def shape_scores(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:

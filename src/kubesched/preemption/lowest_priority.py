@@ -32,8 +32,8 @@ class LowestPriorities:
         if position == self._position:
             return
         changes = table.journal.since(self._position) if self._position >= 0 else None
-        if changes is None or len(self._lowest) != len(table.pod_count):
-            self._lowest = np.full(len(table.pod_count), _NOBODY, dtype=np.int64)
+        if changes is None or len(self._lowest) != table.capacity:
+            self._lowest = np.full(table.capacity, _NOBODY, dtype=np.int64)
             rows = set(range(table.row_count))
         else:
             rows = {row for row, what in zip(*changes, strict=True) if what & _CHANGES and row < table.row_count}

@@ -78,7 +78,7 @@ class ClaimUsers:
         changes = table.journal.since(self._position) if self._position >= 0 else None
         if changes is None:
             self._rows, self._users, self._disks = [], {}, set()
-            self._counts = np.zeros(len(table.pod_count), dtype=np.int64)
+            self._counts = np.zeros(table.capacity, dtype=np.int64)
             changed: Sequence[int] = range(table.row_count)
         else:
             changed = sorted({row for row, what in zip(*changes, strict=True) if what & _CHANGES})
@@ -94,8 +94,8 @@ class ClaimUsers:
     def _resize(self) -> None:
         missing = self._table.row_count - len(self._rows)
         self._rows.extend([] for _ in range(missing))
-        if len(self._counts) < len(self._table.pod_count):
-            counts = np.zeros(len(self._table.pod_count), dtype=np.int64)
+        if len(self._counts) < self._table.capacity:
+            counts = np.zeros(self._table.capacity, dtype=np.int64)
             counts[: len(self._counts)] = self._counts
             self._counts = counts
 

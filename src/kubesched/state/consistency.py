@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import AMOUNT_MAX, NodeTable, taint_keys
+from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, NONZERO_MEMORY, POD_COUNT, NodeTable, taint_keys
 
 
 def check(state: ClusterState) -> list[str]:
@@ -66,20 +66,22 @@ def _check_sums(info: NodeInfo) -> list[str]:
 def _check_row(table: NodeTable, info: NodeInfo) -> list[str]:
     row, node = info.row, info.node
     assert node is not None
+    taken = {
+        POD_COUNT: len(info.pods),
+        NONZERO_CPU: info.nonzero_cpu_milli,
+        NONZERO_MEMORY: info.nonzero_memory_bytes,
+        **info.requested,
+    }
     expected: dict[str, tuple[object, object]] = {
-        "pod_count": (int(table.pod_count[row]), len(info.pods)),
-        "allowed_pod_count": (int(table.allowed_pod_count[row]), min(info.allowed_pod_count, AMOUNT_MAX - 1)),
         "unschedulable": (bool(table.unschedulable[row]), node.spec.unschedulable),
         "taints": (table.taint_sets.values[table.taint_set[row]], taint_keys(node)),
-        "nonzero_cpu_milli": (int(table.nonzero_cpu_milli[row]), min(info.nonzero_cpu_milli, AMOUNT_MAX)),
-        "nonzero_memory_bytes": (int(table.nonzero_memory_bytes[row]), min(info.nonzero_memory_bytes, AMOUNT_MAX)),
     }
-    for resource in table._requested.keys() | info.requested.keys():
-        amount = min(info.requested.get(resource, 0), AMOUNT_MAX)
-        expected[f"requested {resource}"] = (int(table.requested(resource)[row]), amount)
-    for resource in table._allocatable.keys() | info.allocatable.keys():
+    for resource in table.taken.lines.keys() | taken.keys():
+        amount = min(taken.get(resource, 0), AMOUNT_MAX)
+        expected[f"taken {resource}"] = (int(table.taken.of(resource)[row]), amount)
+    for resource in table.allocatable.lines.keys() | info.allocatable.keys():
         amount = min(info.allocatable.get(resource, 0), AMOUNT_MAX - 1)
-        expected[f"allocatable {resource}"] = (int(table.allocatable(resource)[row]), amount)
+        expected[f"allocatable {resource}"] = (int(table.allocatable.of(resource)[row]), amount)
     for key, label in table._labels.items():
         code = int(label.codes[row])
         expected[f"label {key}"] = (None if code < 0 else label.values.values[code], node.metadata.labels.get(key))

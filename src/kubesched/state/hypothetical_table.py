@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.state.affinity_terms import PodMatch
+from kubesched.state.amounts import Ints
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import Ints, LabelColumn, NodeTable
+from kubesched.state.node_table import NONZERO_CPU, NONZERO_MEMORY, POD_COUNT, LabelColumn, NodeTable
 from kubesched.state.pod_info import PodInfo
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -32,7 +33,7 @@ _NODE_AMOUNT_MAX = 1 << 61
 class PodBatch:
     """Pods of several rows, to be put on and taken off together. A pod is known by its position here.
 
-    `amounts[i]` is what `pods[i]` takes, in the columns of the table that made the batch; `rows[i]` is its row there.
+    `amounts[:, i]` is what `pods[i]` takes, by the lines of the table that made the batch; `rows[i]` is its row there.
     """
 
     __slots__ = ("amounts", "pods", "rows")
@@ -46,7 +47,7 @@ class PodBatch:
 class HypotheticalTable(NodeTable):
     def __init__(self, parent: NodeTable, rows: Rows) -> None:
         self._parent, self._parent_rows = parent, rows
-        self.row_count = self._capacity = len(rows)
+        self.row_count = self.capacity = len(rows)
         self.infos = _Clones(self)
         self.journal = Journal()
         self.membership_version = self.taints_version = 0
@@ -56,19 +57,10 @@ class HypotheticalTable(NodeTable):
         self._image_rows = {}
         self._allocatable_spans = {}
 
-        self._allocatable = {name: column[rows] for name, column in parent._allocatable.items()}
-        self._zeros = np.zeros(len(rows), dtype=np.int64)
-        self.allowed_pod_count = parent.allowed_pod_count[rows]
+        self.allocatable = parent.allocatable.picked(rows)
+        self.taken = parent.taken.picked(rows)
         self.unschedulable = parent.unschedulable[rows]
         self.taint_set = parent.taint_set[rows]
-        #: All that pods take, the columns side by side, so that one addition serves them all.
-        self._taken: Ints = np.empty((len(rows), len(parent._requested) + 3), dtype=np.int64)
-        self._name_columns(list(parent._requested))
-        for name, column in self._requested.items():
-            column[:] = parent._requested[name][rows]
-        self.nonzero_cpu_milli[:] = parent.nonzero_cpu_milli[rows]
-        self.nonzero_memory_bytes[:] = parent.nonzero_memory_bytes[rows]
-        self.pod_count[:] = parent.pod_count[rows]
 
         self._made: dict[int, NodeInfo] = {}
         self._row_by_name: dict[str, int] | None = None
@@ -154,17 +146,19 @@ class HypotheticalTable(NodeTable):
         """The pods as a batch; `rows` says for each of them on which row of this table it is, or comes."""
         takes = [pod.placed_requests for pod in pods]
         resources = set().union(*takes)
-        if not resources <= self._requested.keys():
-            self._widen(sorted(resources - self._requested.keys()))
-        amounts = np.zeros((len(pods), self._taken.shape[1]), dtype=np.int64)
+        # Batches made before are of no use once there is a line more.
+        assert not self._history or resources <= self.taken.lines.keys(), "batches come before what is done with them"
+        for resource in sorted(resources):
+            self.taken.line(resource)
+        amounts = np.zeros((len(self.taken.matrix), len(pods)), dtype=np.int64)
+        lines = self.taken.lines
         is_huge = self._is_huge
-        for position, resource in enumerate(self._requested):
-            if resource in resources:
-                is_huge |= _fill(amounts[:, position], [each.get(resource, 0) for each in takes])
-        is_huge |= _fill(amounts[:, -3], [pod.nonzero_cpu_milli for pod in pods])
-        is_huge |= _fill(amounts[:, -2], [pod.nonzero_memory_bytes for pod in pods])
-        amounts[:, -1] = 1
-        self._is_huge = is_huge or bool(self._taken.max(initial=0) > _NODE_AMOUNT_MAX)
+        for resource in resources:
+            is_huge |= _fill(amounts[lines[resource]], [each.get(resource, 0) for each in takes])
+        is_huge |= _fill(amounts[lines[NONZERO_CPU]], [pod.nonzero_cpu_milli for pod in pods])
+        is_huge |= _fill(amounts[lines[NONZERO_MEMORY]], [pod.nonzero_memory_bytes for pod in pods])
+        amounts[lines[POD_COUNT]] = 1
+        self._is_huge = is_huge or bool(self.taken.matrix.max(initial=0) > _NODE_AMOUNT_MAX)
         return PodBatch(pods, rows, amounts)
 
     def place_all(self, batch: PodBatch, which: Rows, *, one_each: bool = False) -> None:
@@ -179,14 +173,15 @@ class HypotheticalTable(NodeTable):
         if self._is_huge:
             self._shift_exactly(batch, which, sign)
             return
-        rows, amounts = batch.rows[which], batch.amounts[which]
+        rows, amounts = batch.rows[which], batch.amounts[:, which]
+        taken = self.taken.matrix[: len(amounts)]  # lines that came later are none of the batch's
         if sign < 0:
             np.negative(amounts, out=amounts)
         if one_each:
-            self._taken[rows] += amounts
+            taken[:, rows] += amounts
         else:
-            for position in range(amounts.shape[1]):
-                np.add.at(self._taken[:, position], rows, amounts[:, position])
+            for line in range(1, len(taken)):
+                np.add.at(taken[line], rows, amounts[line])
         if self._made:
             for row in self._made.keys() & set(rows.tolist()):
                 _catch_up(self._made[row], batch, which[rows == row], sign)
@@ -200,23 +195,6 @@ class HypotheticalTable(NodeTable):
             else:
                 info.remove_pod(pod.uid)
             self._pods_changed(info, pod)
-
-    # -- columns
-
-    def _name_columns(self, resources: list[str]) -> None:
-        """Let the columns of the table be those of `_taken`."""
-        self._requested = {name: self._taken[:, position] for position, name in enumerate(resources)}
-        self.nonzero_cpu_milli = self._taken[:, -3]
-        self.nonzero_memory_bytes = self._taken[:, -2]
-        self.pod_count = self._taken[:, -1]
-
-    def _widen(self, resources: list[str]) -> None:
-        """Make room for resources that no pod has asked for so far. Batches made before are of no use any more."""
-        assert not self._history, "batches come before what is done with them"
-        known = len(self._requested)
-        zeros = np.zeros((self.row_count, len(resources)), dtype=np.int64)
-        self._taken = np.hstack([self._taken[:, :known], zeros, self._taken[:, known:]])
-        self._name_columns([*self._requested, *resources])
 
 
 class _Clones(Sequence[NodeInfo]):

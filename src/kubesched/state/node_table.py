@@ -10,7 +10,7 @@ Amounts are int64, cut at `AMOUNT_MAX` so that the sum of two never wraps; the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from kubesched.api.core import Node
 from kubesched.state import aspects
 from kubesched.state.affinity_terms import PodMatch
+from kubesched.state.amounts import Amounts
+from kubesched.state.amounts import Ints as Ints
+from kubesched.state.amounts import RowIndex as RowIndex
 from kubesched.state.interning import Interner
 from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
@@ -29,11 +32,8 @@ from kubesched.state.pod_info import PodInfo
 if TYPE_CHECKING:
     from kubesched.state.hypothetical_table import HypotheticalTable
 
-Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]
-#: Rows of a table: all of them as a slice (views, no copies), or some as an array.
-RowIndex: TypeAlias = slice | NDArray[np.intp]
 TaintKey: TypeAlias = tuple[str, str, str]
 
 #: 4.6 exa-units. Anything above is "more than any node has"; requests saturate one higher than allocatable, so that an
@@ -41,6 +41,14 @@ TaintKey: TypeAlias = tuple[str, str, str]
 AMOUNT_MAX = (1 << 62) - 1
 _ALLOCATABLE_MAX = AMOUNT_MAX - 1
 _ROWS_MIN = 64
+
+#: Lines of what pods take that are no resources: how many pods there are, and what scoring assumes of them at least.
+POD_COUNT: Final = "(pods)"
+NONZERO_CPU: Final = "(cpu)"
+NONZERO_MEMORY: Final = "(memory)"
+#: What kernels ask for together lies side by side.
+_ALLOCATABLE: Final = ("pods", "cpu", "memory")
+_TAKEN: Final = (POD_COUNT, "cpu", "memory", NONZERO_CPU, NONZERO_MEMORY)
 
 
 class NodeSet:
@@ -134,11 +142,13 @@ class NodeTable:
         self.images: dict[str, Image] = {}
         self.images_version = 0
 
-        self._capacity = _ROWS_MIN
-        self._allocatable: dict[str, Ints] = {}
-        self._requested: dict[str, Ints] = {}
-        self._zeros: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
-        self._allocatable_spans: dict[str, tuple[int, int]] = {}
+        #: How many rows the columns have room for.
+        self.capacity = _ROWS_MIN
+        #: What nodes offer, by resource; "pods" is one.
+        self.allocatable = Amounts(_ROWS_MIN, _ALLOCATABLE)
+        #: What their pods take: the resources, and the lines that are named above.
+        self.taken = Amounts(_ROWS_MIN, _TAKEN)
+        self._allocatable_spans: dict[tuple[str, ...], tuple[int, int]] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._image_rows: dict[str, tuple[int, int, NDArray[np.intp]]] = {}
@@ -146,10 +156,6 @@ class NodeTable:
         #: Counts of pods by selector. A hypothetical table has none: PreFilter's data follows what is tried there.
         self.pod_counts: PodCounts = PodCounts(_ROWS_MIN, objects)
 
-        self.nonzero_cpu_milli: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
-        self.nonzero_memory_bytes: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
-        self.pod_count: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
-        self.allowed_pod_count: Ints = np.zeros(_ROWS_MIN, dtype=np.int64)
         self.unschedulable: Bools = np.zeros(_ROWS_MIN, dtype=np.bool_)
         #: Codes of `taint_sets`.
         self.taint_set: Codes = np.zeros(_ROWS_MIN, dtype=np.int32)
@@ -170,20 +176,14 @@ class NodeTable:
     def name_of(self, row: int) -> str:
         return self._infos[row].name
 
-    def allocatable(self, resource: str) -> Ints:
-        return self._allocatable.get(resource, self._zeros)
-
-    def allocatable_span(self, resource: str) -> tuple[int, int]:
-        """The least and the most that a node has; kernels leave out steps that only odd nodes need."""
-        span = self._allocatable_spans.get(resource)
+    def allocatable_span(self, resources: tuple[str, ...]) -> tuple[int, int]:
+        """The least and the most that a node has of any of them; kernels leave out steps that only odd nodes need."""
+        span = self._allocatable_spans.get(resources)
         if span is None:
-            column = self.allocatable(resource)[: self.row_count]
-            span = (int(column.min()), int(column.max())) if self.row_count else (0, 0)
-            self._allocatable_spans[resource] = span
+            block = self.allocatable.block(resources, slice(0, self.row_count))
+            span = (int(block.min()), int(block.max())) if block.size else (0, 0)
+            self._allocatable_spans[resources] = span
         return span
-
-    def requested(self, resource: str) -> Ints:
-        return self._requested.get(resource, self._zeros)
 
     def label_column(self, key: str) -> LabelColumn:
         """The column of a label key; made at first use and kept up to date from then on."""
@@ -313,13 +313,11 @@ class NodeTable:
         row = info.row
         if row < 0:
             return
-        requested = info.requested
+        requested, taken = info.requested, self.taken
         for resource in pod.placed_requests:
             amount = requested[resource]
-            self._resource(self._requested, resource)[row] = amount if amount < AMOUNT_MAX else AMOUNT_MAX
-        self.nonzero_cpu_milli[row] = min(info.nonzero_cpu_milli, AMOUNT_MAX)
-        self.nonzero_memory_bytes[row] = min(info.nonzero_memory_bytes, AMOUNT_MAX)
-        self.pod_count[row] = len(info.pods)
+            taken.put(resource, row, amount if amount < AMOUNT_MAX else AMOUNT_MAX)
+        self._put_totals(info)
         changed = aspects.REQUESTED | aspects.PODS
         self.journal.note(row, changed | aspects.PORTS if pod.host_ports else changed)
 
@@ -334,21 +332,24 @@ class NodeTable:
     # -- rows
 
     def _open_row(self, info: NodeInfo) -> None:
-        if self.row_count == self._capacity:
-            self._grow(self._capacity * 2)
+        if self.row_count == self.capacity:
+            self._grow(self.capacity * 2)
         info.row = self.row_count
         self.row_count += 1
         self._infos.append(info)
         self.membership_version += 1
         row = info.row
-        for resource, column in self._requested.items():
-            column[row] = min(info.requested.get(resource, 0), AMOUNT_MAX)
+        self.taken.matrix[:, row] = 0
         for resource, amount in info.requested.items():
-            self._resource(self._requested, resource)[row] = min(amount, AMOUNT_MAX)
-        self.nonzero_cpu_milli[row] = min(info.nonzero_cpu_milli, AMOUNT_MAX)
-        self.nonzero_memory_bytes[row] = min(info.nonzero_memory_bytes, AMOUNT_MAX)
-        self.pod_count[row] = len(info.pods)
+            self.taken.put(resource, row, min(amount, AMOUNT_MAX))
+        self._put_totals(info)
         self.pod_counts.open_row(info)
+
+    def _put_totals(self, info: NodeInfo) -> None:
+        taken, row = self.taken, info.row
+        taken.put(POD_COUNT, row, len(info.pods))
+        taken.put(NONZERO_CPU, row, min(info.nonzero_cpu_milli, AMOUNT_MAX))
+        taken.put(NONZERO_MEMORY, row, min(info.nonzero_memory_bytes, AMOUNT_MAX))
 
     def _write_row(self, info: NodeInfo, changed: int, old: Node | None) -> None:
         """Bring the columns fed by the Node object up to date; those fed by pods are `_pods_changed`'s."""
@@ -356,11 +357,9 @@ class NodeTable:
         assert node is not None
         if changed & aspects.ALLOCATABLE:
             self._allocatable_spans.clear()
-            for column in self._allocatable.values():
-                column[row] = 0
+            self.allocatable.matrix[:, row] = 0
             for resource, amount in info.allocatable.items():
-                self._resource(self._allocatable, resource)[row] = max(min(amount, _ALLOCATABLE_MAX), 0)
-            self.allowed_pod_count[row] = max(min(info.allowed_pod_count, _ALLOCATABLE_MAX), 0)
+                self.allocatable.put(resource, row, max(min(amount, _ALLOCATABLE_MAX), 0))
         if changed & aspects.UNSCHEDULABLE:
             self.unschedulable[row] = node.spec.unschedulable
         if changed & aspects.TAINTS:
@@ -378,18 +377,14 @@ class NodeTable:
             self._set_images(info, old)
 
     def _move_row(self, source: int, target: int) -> None:
+        for amounts in (self.allocatable, self.taken):
+            amounts.matrix[:, target] = amounts.matrix[:, source]
         for column in self._columns():
             column[target] = column[source]
 
     def _columns(self) -> Iterator[NDArray[np.generic]]:
-        yield from self._allocatable.values()
-        yield from self._requested.values()
         yield from (label.codes for label in self._labels.values())
         yield from self.pod_counts.columns()
-        yield self.nonzero_cpu_milli
-        yield self.nonzero_memory_bytes
-        yield self.pod_count
-        yield self.allowed_pod_count
         yield self.unschedulable
         yield self.taint_set
 
@@ -399,32 +394,18 @@ class NodeTable:
             larger[: len(column)] = column
             return larger
 
-        self._allocatable = {name: grown(column) for name, column in self._allocatable.items()}  # type: ignore[misc]
-        self._requested = {name: grown(column) for name, column in self._requested.items()}  # type: ignore[misc]
-        self._zeros = np.zeros(capacity, dtype=np.int64)
+        self.allocatable.grow(capacity)
+        self.taken.grow(capacity)
         for label in self._labels.values():
             label.codes = grown(label.codes)  # type: ignore[assignment]
-        for name in (
-            "nonzero_cpu_milli",
-            "nonzero_memory_bytes",
-            "pod_count",
-            "allowed_pod_count",
-            "unschedulable",
-            "taint_set",
-        ):
-            setattr(self, name, grown(getattr(self, name)))
+        self.unschedulable = grown(self.unschedulable)  # type: ignore[assignment]
+        self.taint_set = grown(self.taint_set)  # type: ignore[assignment]
         self.pod_counts.grow(capacity)
-        self._capacity = capacity
-
-    def _resource(self, columns: dict[str, Ints], resource: str) -> Ints:
-        column = columns.get(resource)
-        if column is None:
-            column = columns[resource] = np.zeros(self._capacity, dtype=np.int64)
-        return column
+        self.capacity = capacity
 
     def _make_label_column(self, key: str) -> LabelColumn:
         values: Interner[str] = Interner()
-        codes = np.full(self._capacity, -1, dtype=np.int32)
+        codes = np.full(self.capacity, -1, dtype=np.int32)
         for row, info in enumerate(self.infos):
             assert info.node is not None
             codes[row] = _label_code(values, info.node, key)

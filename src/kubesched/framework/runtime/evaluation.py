@@ -112,7 +112,7 @@ class Evaluation:
     def _adopt_answers(self, other: Evaluation, alike: Collection[str]) -> None:
         if other._position < 0 or other._score_position != other._position or other.verdicts.has_errors:
             return
-        if other.outdated or other.verdicts.capacity != len(self._cluster.nodes.pod_count):
+        if other.outdated or other.verdicts.capacity != self._cluster.nodes.capacity:
             return
         self.verdicts.adopt(other.verdicts, alike)
         self.scores.adopt(other.scores, alike)
@@ -209,7 +209,7 @@ class Evaluation:
         is_overgrown = self.verdicts.is_overgrown
         if position == self._position and not self.verdicts.is_behind and not is_overgrown:
             return
-        capacity = len(table.pod_count)
+        capacity = table.capacity
         anew = is_overgrown or capacity != self.verdicts.capacity
         changes = None if anew else self._changes_since_refresh()
         if changes is None:

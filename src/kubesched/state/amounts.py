@@ -1,0 +1,84 @@
+"""`Amounts`: how much there is of each resource, for each row of a node table: a matrix with a line a resource.
+
+Kernels look at a few resources together, mostly the same few. Lines that lie side by side are handed out as a view, so
+that one operation serves all of them; resources that nobody has share a line of zeros.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+#: Rows of a table: all of them as a slice (views, no copies), or some as an array.
+RowIndex: TypeAlias = slice | NDArray[np.intp]
+
+#: The line of resources that nobody has.
+_NOTHING = 0
+_LINES_MIN = 8
+
+
+class Amounts:
+    """int64, (lines, capacity). Lines are only ever added; the array is another one after that or after growth."""
+
+    __slots__ = ("_blocks", "_matrix", "lines")
+
+    def __init__(self, capacity: int, names: tuple[str, ...] = ()) -> None:
+        """`names`: lines that there are from the start, side by side."""
+        #: Where each resource is in the matrix.
+        self.lines: dict[str, int] = {name: _NOTHING + 1 + place for place, name in enumerate(names)}
+        self._matrix: Ints = np.zeros((max(_LINES_MIN, len(names) + 1), capacity), dtype=np.int64)
+        #: By resources asked for together, where they are: as a slice if they are neighbours.
+        self._blocks: dict[tuple[str, ...], slice | NDArray[np.intp]] = {}
+
+    def of(self, name: str) -> Ints:
+        """One resource, for each row that there may be; to be read only."""
+        column: Ints = self._matrix[self.lines.get(name, _NOTHING)]
+        return column
+
+    def block(self, names: tuple[str, ...], index: RowIndex) -> Ints:
+        """(resources, rows) of several resources; to be read only."""
+        lines = self._blocks.get(names)
+        if lines is None:
+            lines = self._blocks[names] = self._neighbours(names)
+        block = self._matrix[lines]
+        return block[:, index] if isinstance(index, slice) else block.take(index, axis=1)
+
+    def put(self, name: str, row: int, amount: int) -> None:
+        line = self.line(name)  # which may make the matrix another one
+        self._matrix[line, row] = amount
+
+    def line(self, name: str) -> int:
+        """Where the resource is in the matrix; made at first use."""
+        line = self.lines.get(name)
+        if line is None:
+            line = len(self.lines) + 1
+            if line == len(self._matrix):
+                self._matrix = np.vstack([self._matrix, np.zeros_like(self._matrix)])
+            self.lines[name] = line
+            self._blocks.clear()
+        return line
+
+    @property
+    def matrix(self) -> Ints:
+        """The lines in use, with that of zeros first; writing to it writes here."""
+        return self._matrix[: len(self.lines) + 1]
+
+    def grow(self, capacity: int) -> None:
+        missing = capacity - self._matrix.shape[1]
+        self._matrix = np.pad(self._matrix, ((0, 0), (0, missing)))
+
+    def picked(self, rows: NDArray[np.intp]) -> Amounts:
+        """A copy of these rows, in this order."""
+        twin = Amounts(0)
+        twin.lines = dict(self.lines)
+        twin._matrix = self._matrix[: max(_LINES_MIN, len(self.lines) + 1)].take(rows, axis=1)
+        return twin
+
+    def _neighbours(self, names: tuple[str, ...]) -> slice | NDArray[np.intp]:
+        lines = [self.lines.get(name, _NOTHING) for name in names]
+        if lines and lines == list(range(lines[0], lines[0] + len(lines))):
+            return slice(lines[0], lines[0] + len(lines))
+        return np.array(lines, dtype=np.intp)
