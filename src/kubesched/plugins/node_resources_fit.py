@@ -200,7 +200,7 @@ class NodeResourcesFit(Plugin):
         short, offered = asked.short(nodes), asked.offered(nodes)
         unresolvable = (short & asked.beyond(offered)).any(axis=0)
         cut = (offered == CUT_CAPACITY).any(axis=0)
-        bits: Ints = unresolvable.astype(np.int64)
+        bits: Ints = np.asarray(unresolvable, dtype=np.int64)
         for line in reversed(range(len(short))):
             np.left_shift(bits, 1, out=bits)
             np.bitwise_or(bits, short[line], out=bits)

@@ -31,13 +31,13 @@ class LowestPriorities:
         position = table.journal.position
         if position == self._position:
             return
-        changes = table.journal.since(self._position) if self._position >= 0 else None
-        if changes is None or len(self._lowest) != table.capacity:
+        rows = table.journal.rows_since(self._position, _CHANGES) if self._position >= 0 else None
+        if rows is None or len(self._lowest) != table.capacity:
             self._lowest = np.full(table.capacity, _NOBODY, dtype=np.int64)
             rows = set(range(table.row_count))
-        else:
-            rows = {row for row, what in zip(*changes, strict=True) if what & _CHANGES and row < table.row_count}
         for row in rows:
+            if row >= table.row_count:
+                continue
             pods = table.infos[row].pods.values()
             self._lowest[row] = min((info.pod.spec.priority or 0 for info in pods), default=_NOBODY)
         self._position = position

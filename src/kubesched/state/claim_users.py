@@ -75,13 +75,13 @@ class ClaimUsers:
         position = table.journal.position
         if position == self._position:
             return
-        changes = table.journal.since(self._position) if self._position >= 0 else None
-        if changes is None:
+        noted = table.journal.rows_since(self._position, _CHANGES) if self._position >= 0 else None
+        if noted is None:
             self._rows, self._users, self._disks = [], {}, set()
             self._counts = np.zeros(table.capacity, dtype=np.int64)
             changed: Sequence[int] = range(table.row_count)
         else:
-            changed = sorted({row for row, what in zip(*changes, strict=True) if what & _CHANGES})
+            changed = sorted(noted)
         self._resize()
         for row in changed:
             if row < len(self._rows):

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.state import aspects
 from kubesched.state.journal import Journal
 from kubesched.state.node_table import RowIndex
 
 #: Above this share of changed rows, asking about all of them is cheaper than picking.
-PICK_SHARE_MAX = 0.25
-#: Up to so many rows are dealt with one by one: plain Python is faster there than columns.
-FEW_ROWS = 16
-#: Up to so many journal entries a Python set is faster than NumPy.
-_PYTHON_MERGE_MAX = 24
+PICK_SHARE_MAX: Final = 0.25
+#: So many changed rows may be picked of however few.
+_PICKED_MIN: Final = 8
+#: Up to so many rows are dealt with one by one, since a set of columns takes its time however short they are.
+FEW_ROWS: Final = 16
 
 
 class Changes:
     """What the journal says since a position: rows that exist, perhaps some twice, and all aspects together."""
 
-    __slots__ = ("_rows", "aspects", "few", "since")
+    __slots__ = ("aspects", "few", "rows", "since")
 
-    def __init__(self, since: int, rows: NDArray[np.intp] | list[int], aspects: int) -> None:
+    def __init__(self, since: int, rows: NDArray[np.intp], aspects: int) -> None:
         self.since = since
         self.aspects = aspects
+        self.rows = rows
         #: The rows, each once, when they are few.
-        self.few: list[int] | None = rows if isinstance(rows, list) and len(rows) <= FEW_ROWS else None
-        self._rows = rows
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """The same array each time."""
-        if isinstance(self._rows, list):
-            self._rows = np.array(self._rows, dtype=np.intp)
-        return self._rows
+        self.few: list[int] | None = sorted(set(rows.tolist())) if len(rows) <= FEW_ROWS else None
 
 
 def changes_since(journal: Journal, position: int, row_count: int) -> Changes | None:
@@ -41,22 +37,14 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
     noted = journal.since(position)
     if noted is None:
         return None
-    rows, aspects = noted
-    together = 0
-    for aspect in set(aspects):
-        together |= aspect
-    picked: NDArray[np.intp] | list[int]
-    if len(rows) <= _PYTHON_MERGE_MAX:
-        picked = sorted({row for row in rows if row < row_count})
-    else:
-        picked = np.array(rows, dtype=np.intp)
-        if len(rows) > row_count * PICK_SHARE_MAX:
-            picked = np.unique(picked)
-        if picked.max() >= row_count:
-            picked = picked[picked < row_count]
-    if len(picked) > max(8, row_count * PICK_SHARE_MAX):
-        return None
-    return Changes(position, picked, together)
+    rows, aspects_of_rows = noted
+    changed = int(np.bitwise_or.reduce(aspects_of_rows))
+    most = max(_PICKED_MIN, row_count * PICK_SHARE_MAX)
+    if len(rows) > most:
+        rows = np.unique(rows)
+    if changed & aspects.MEMBERSHIP:  # rows at the end may be gone
+        rows = rows[rows < row_count]
+    return Changes(position, rows, changed) if len(rows) <= most else None
 
 
 def rows_together(parts: list[RowIndex], row_count: int) -> RowIndex:

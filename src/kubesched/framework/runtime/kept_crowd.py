@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.runtime.kept_verdicts import STATUSES_MIN, STATUSES_PER_ROW
 from kubesched.framework.status import Status
+from kubesched.state import aspects
 from kubesched.state.journal import Journal
 from kubesched.state.promises import Promised
 
@@ -57,10 +58,10 @@ class KeptCrowd:
         return len(self._statuses) > STATUSES_MIN + STATUSES_PER_ROW * len(self._promised)
 
     def _to_ask(self, promises: Promised, journal: Journal) -> list[int]:
-        noted = journal.since(self._position) if self._position >= 0 else None
-        if noted is None:
+        changed = journal.rows_since(self._position, aspects.ALL) if self._position >= 0 else None
+        if changed is None:
             return sorted(promises)
-        changed, known = set(noted[0]), self._promised
+        known = self._promised
         return sorted(row for row, pods in promises.items() if row in changed or known.get(row) is not pods)
 
     def _code(self, status: Status | None) -> int:
