@@ -180,7 +180,7 @@ class KeptScores:
         total = self.total[: self._row_count]
         if self._leaders is None:
             if not self._changes_are_few:
-                return (total == total[total.argmax()]).nonzero()[0]
+                return np.flatnonzero(total == total[total.argmax()])
             self._leaders = Leaders(total, len(self.total))
         return self._leaders.best(total)
 
