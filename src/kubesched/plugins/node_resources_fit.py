@@ -11,10 +11,10 @@ node does not have, or that are scalar and not asked for, take no part, nor do t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ REASON_PODS = "Too many pods"
 
 STATE_KEY = "PreFilterNodeResourcesFit"
 SCORE_STATE_KEY = "PreScoreNodeResourcesFit"
+
+#: Up to so many nodes are told one by one why they are rejected.
+_FEW: Final = 8
 
 #: Class names asked for directly: deviceclass.resource.kubernetes.io/NAME.
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
@@ -112,12 +115,15 @@ class NodeResourcesFit(Plugin):
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         asked = state.read(STATE_KEY, Asked)
-        rejected = asked.short(nodes).any(axis=0)
-        if not rejected.any():
+        positions: NDArray[np.intp] = np.logical_or.reduce(asked.short(nodes)).nonzero()[0]
+        if not len(positions):
             return None
-        positions = np.flatnonzero(rejected)
         why = np.zeros(len(nodes), dtype=np.int32)
-        why[positions], statuses = self._reasons(asked, nodes.at(positions))
+        if len(positions) <= _FEW:
+            statuses: list[Status | None] = [None]
+            self._judge_exactly(asked, nodes, positions.tolist(), why, statuses)
+        else:
+            why[positions], statuses = self._reasons(asked, nodes.at(positions))
         return Verdicts(why, statuses)
 
     def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
@@ -216,14 +222,13 @@ class NodeResourcesFit(Plugin):
         self,
         asked: Asked,
         nodes: NodeSet,
-        positions: Iterable[int],
+        positions: list[int],
         why: NDArray[np.int32],
         statuses: list[Status | None],
     ) -> None:
         """Columns that are cut reject too much, never too little."""
-        infos = nodes.infos()
-        for position in positions:
-            status = self._status_of(_insufficient(asked, infos[position]))
+        for position, info in zip(positions, nodes.at(np.array(positions, dtype=np.intp)), strict=True):
+            status = self._status_of(_insufficient(asked, info))
             why[position] = 0 if status is None else len(statuses)
             if status is not None:
                 statuses.append(status)

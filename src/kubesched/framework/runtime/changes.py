@@ -48,14 +48,12 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
 
 
 def rows_together(parts: list[RowIndex], row_count: int) -> RowIndex:
-    """All rows of the parts, some perhaps twice; rows that are gone by now left out."""
+    """All rows of the parts, some perhaps twice; none of them is gone."""
+    if len(parts) == 1:
+        return parts[0]
     picked = []
     for part in parts:
         if isinstance(part, slice):
             return slice(0, row_count)
-        if len(part):
-            picked.append(part)
-    if not picked:
-        return np.empty(0, dtype=np.intp)
-    rows = picked[0] if len(picked) == 1 else np.concatenate(picked)
-    return rows[rows < row_count]
+        picked.append(part)
+    return np.concatenate(picked)

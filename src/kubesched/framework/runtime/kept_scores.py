@@ -201,8 +201,8 @@ class KeptScores:
             for score in self.scores:
                 score.forget()
         elif verdicts.refolded is not None:
-            touched = [changes.rows, *verdicts.refolded]
-        fits_touched = rows_together(touched, table.row_count)
+            touched = [changes.rows, *(rows[rows < table.row_count] for rows in verdicts.refolded)]
+        fits_touched = list(touched)
         fitting = _Fitting(table.all_nodes(), verdicts)
         for score in self.scores:
             if changes is not None and not self._is_concerned(score, changes.aspects, rescale=rescale):
@@ -213,10 +213,10 @@ class KeptScores:
                 pre_scored = True
             if changes is None or asked is not changes.rows or not self._rates(score, changes, rescale=rescale):
                 changed = self._follow_score(score, asked, fitting, rescale=rescale)
-                if changed is not None:
+                if changed is not None and changed is not touched[0]:
                     touched.append(changed)
             if rescale and score.has_misfits:
-                self._check(score, fits_touched)
+                self._check(score, rows_together(fits_touched, table.row_count))
         rows = rows_together(touched, table.row_count)
         self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
         if isinstance(rows, slice) or len(rows) > FEW_ROWS or self._row_count != table.row_count:
@@ -366,7 +366,7 @@ class KeptScores:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
         scores = score.normalized[index]
         # Seen as unsigned, a negative score is a huge one: one pass finds both.
-        if scores.size and scores.view(np.uint64).max() > MAX_NODE_SCORE:
+        if np.maximum.reduce(scores.view(np.uint64), initial=0) > MAX_NODE_SCORE:
             score.has_misfits = True
             check_range(score.plugin, scores[self._verdicts.fits[index]])
 

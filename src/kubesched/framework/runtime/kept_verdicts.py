@@ -292,11 +292,14 @@ class KeptVerdicts:
     def _fold(self, index: RowIndex) -> bool:
         """Says whether that changed anything."""
         before = self.fits[index]
-        after = np.ones(len(before), dtype=np.bool_)
+        after: Bools | None = None
         for verdict in self.verdicts:
             if verdict is not None:
-                after &= verdict[index] == 0
-        changed = bool((before != after).any())
+                passes = verdict[index] == 0
+                after = passes if after is None else np.logical_and(after, passes, out=after)
+        if after is None:
+            after = np.ones(len(before), dtype=np.bool_)
+        changed = bool(np.logical_or.reduce(before != after))
         if changed:
             self.fits[index] = after
             self._count()
