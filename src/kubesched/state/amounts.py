@@ -6,7 +6,7 @@ that one operation serves all of them; resources that nobody has share a line of
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,13 @@ _LINES_MIN = 8
 class Amounts:
     """int64, (lines, capacity). Lines are only ever added; the array is another one after that or after growth."""
 
-    __slots__ = ("_blocks", "_matrix", "lines")
+    __slots__ = ("_blocks", "_cells", "_matrix", "lines")
 
     def __init__(self, capacity: int, names: tuple[str, ...] = ()) -> None:
         """`names`: lines that there are from the start, side by side."""
         #: Where each resource is in the matrix.
         self.lines: dict[str, int] = {name: _NOTHING + 1 + place for place, name in enumerate(names)}
-        self._matrix: Ints = np.zeros((max(_LINES_MIN, len(names) + 1), capacity), dtype=np.int64)
+        self._take(np.zeros((max(_LINES_MIN, len(names) + 1), capacity), dtype=np.int64))
         #: By resources asked for together, where they are: as a slice if they are neighbours.
         self._blocks: dict[tuple[str, ...], slice | NDArray[np.intp]] = {}
 
@@ -48,7 +48,7 @@ class Amounts:
 
     def put(self, name: str, row: int, amount: int) -> None:
         line = self.line(name)  # which may make the matrix another one
-        self._matrix[line, row] = amount
+        self._cells[line, row] = amount
 
     def line(self, name: str) -> int:
         """Where the resource is in the matrix; made at first use."""
@@ -56,7 +56,7 @@ class Amounts:
         if line is None:
             line = len(self.lines) + 1
             if line == len(self._matrix):
-                self._matrix = np.vstack([self._matrix, np.zeros_like(self._matrix)])
+                self._take(np.vstack([self._matrix, np.zeros_like(self._matrix)]))
             self.lines[name] = line
             self._blocks.clear()
         return line
@@ -68,14 +68,19 @@ class Amounts:
 
     def grow(self, capacity: int) -> None:
         missing = capacity - self._matrix.shape[1]
-        self._matrix = np.pad(self._matrix, ((0, 0), (0, missing)))
+        self._take(np.pad(self._matrix, ((0, 0), (0, missing))))
 
     def picked(self, rows: NDArray[np.intp]) -> Amounts:
         """A copy of these rows, in this order."""
         twin = Amounts(0)
         twin.lines = dict(self.lines)
-        twin._matrix = self._matrix[: max(_LINES_MIN, len(self.lines) + 1)].take(rows, axis=1)
+        twin._take(self._matrix[: max(_LINES_MIN, len(self.lines) + 1)].take(rows, axis=1))
         return twin
+
+    def _take(self, matrix: Ints) -> None:
+        self._matrix: Ints = matrix
+        #: The same numbers, faster to write one by one.
+        self._cells: Any = matrix.data
 
     def _neighbours(self, names: tuple[str, ...]) -> slice | NDArray[np.intp]:
         lines = [self.lines.get(name, _NOTHING) for name in names]

@@ -57,4 +57,4 @@ class Journal:
         self._rows, self._aspects = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.int64)
         self._rows[: len(rows)], self._aspects[: len(aspects)] = rows, aspects
         # Single numbers go in faster this way.
-        self._note_row, self._note_aspects = memoryview(self._rows), memoryview(self._aspects)  # type: ignore[arg-type]
+        self._note_row, self._note_aspects = self._rows.data, self._aspects.data
