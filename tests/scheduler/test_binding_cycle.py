@@ -416,6 +416,24 @@ async def test_a_pod_in_pre_bind_can_be_cancelled_and_one_in_bind_cannot():
     await harness.settle()
 
 
+@pytest.mark.parametrize("holds", [False, True])
+async def test_a_pod_is_preempted_before_its_binding_has_taken_a_step(holds):
+    class Hold(Plugin):
+        name = "Hold"
+
+        def permit(self, state, pod, node_name):
+            return (Status.wait(), 600.0) if holds else None
+
+    harness, pod = Harness(Hold), make_pod("p").obj()
+    harness.apply(make_node("n1").capacity(cpu=4, pods=10).obj(), pod)
+    assert await harness.scheduler.step()
+    assert harness.scheduler.preempt_binding(pod.metadata.uid, "preempted")
+    await harness.settle()
+    assert harness.port.binds() == [] and harness.node_of(pod) == ""
+    assert harness.waits_in(pod) == "backoff"
+    assert not list(harness.runtimes["default-scheduler"].handle.waiting_pods)
+
+
 async def test_stopping_rolls_back_what_is_not_bound_yet():
     harness, pod, _ = await held(600)
     await harness.stop()

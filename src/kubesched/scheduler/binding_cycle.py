@@ -52,6 +52,9 @@ class Stage(Enum):
     BIND = "Bind"
 
 
+_PERMIT, _PRE_BIND, _BIND = Stage.PERMIT, Stage.PRE_BIND, Stage.BIND
+
+
 class Binding:
     """One binding cycle under way."""
 
@@ -68,7 +71,7 @@ class Binding:
         self.pod: Pod = queued.pod
         self.runtime = runtime
         self.decision = decision
-        self.stage = Stage.PERMIT
+        self.stage = _PERMIT
         self._port = port
         self._clock = clock
         self._report = to
@@ -90,7 +93,6 @@ class Binding:
 
     async def run(self) -> None:
         """To its end, which is reported in any case."""
-        self._task = asyncio.current_task()
         try:
             status = await self._bind_pod()
         except asyncio.CancelledError:
@@ -106,7 +108,7 @@ class Binding:
             self._report.failed(self, status)
 
     def _cut(self, status: Status, end_wait: Callable[[str, str], bool]) -> bool:
-        if self.stage is Stage.BIND:
+        if self.stage is _BIND:
             return False
         if self._cut_short is None:
             self._cut_short = status
@@ -121,19 +123,23 @@ class Binding:
             return status
         has_pre_bind_work = status is None
         if has_pre_bind_work or runtime.handle.waiting_pods.get(self.queued.uid) is not None:
+            self._task = asyncio.current_task()
             await self._nominate(pod, node_name)
             status = await runtime.wait_on_permit(pod)
             if status is not None:
                 return status
-        self.stage = Stage.PRE_BIND
+        if self._cut_short is not None:  # before there was a task to cancel
+            return self._cut_short
+        self.stage = _PRE_BIND
         self._report.permitted(self)
         if has_pre_bind_work:
             status = await runtime.pre_bind(state, pod, node_name)
             if status is not None:
                 return status
         if (writing := self._report.drop_status_write(self.queued.uid)) is not None:
+            self._task = asyncio.current_task()
             await asyncio.shield(writing)
-        self.stage = Stage.BIND
+        self.stage = _BIND
         status = await runtime.bind(state, pod, node_name)
         if status is not None and _leaves_open(status.cause):
             return await self._settle_unknown(status)
