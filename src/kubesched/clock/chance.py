@@ -26,8 +26,15 @@ class Chance:
         return self._random.choice(items)
 
     def randrange(self, stop: int) -> int:
-        """0 <= n < stop."""
-        return self._random.randrange(stop)
+        """0 <= n < stop, which must be positive."""
+        if stop <= 0:
+            raise ValueError(f"no number is at least 0 and below {stop}")
+        # As random.Random has it, without what that allows besides.
+        draw, bits = self._random.getrandbits, stop.bit_length()
+        drawn = draw(bits)
+        while drawn >= stop:
+            drawn = draw(bits)
+        return drawn
 
     def uniform(self, low: float, high: float) -> float:
         return self._random.uniform(low, high)

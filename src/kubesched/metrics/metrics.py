@@ -45,6 +45,7 @@ class Metrics:
         self._declare_process()
         # Of what is counted for each pod the series are found with one look.
         self._attempt_series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._sli_series: dict[int, Histogram] = {}
         self._rest_series: dict[tuple[str, str, str], tuple[Counter, Histogram, Histogram, Histogram]] = {}
         self._histograms: list[Family[Histogram]] = [each for each in self.families if each.kind == "histogram"]
         # Series that the original shows before anything happened.
@@ -59,6 +60,8 @@ class Metrics:
             self._after_flush,
         ):
             plain.labels()
+        self._algorithm_series: Histogram = self._scheduling_algorithm.labels()
+        self._attempts_series: Histogram = self._pod_attempts.labels()
 
     # ---- scheduling attempts
 
@@ -73,13 +76,16 @@ class Metrics:
         durations.observe(seconds)
 
     def scheduling_algorithm(self, seconds: float) -> None:
-        self._scheduling_algorithm.labels().observe(seconds)
+        self._algorithm_series.observe(seconds)
 
     def pod_scheduled(self, attempts: int, seconds: float) -> None:
         """A pod was bound after `attempts` tries and `seconds` in the queue (time behind a gate excluded)."""
-        shown = str(attempts) if attempts < _ATTEMPTS_SHOWN else f"{_ATTEMPTS_SHOWN}+"
-        self._pod_sli_duration.labels(shown).observe(seconds)
-        self._pod_attempts.labels().observe(attempts)
+        durations = self._sli_series.get(attempts)
+        if durations is None:
+            shown = str(attempts) if attempts < _ATTEMPTS_SHOWN else f"{_ATTEMPTS_SHOWN}+"
+            durations = self._sli_series[attempts] = self._pod_sli_duration.labels(shown)
+        durations.observe(seconds)
+        self._attempts_series.observe(attempts)
 
     def pod_scheduled_after_flush(self) -> None:
         """A pod fitted only after the periodic flush woke it: a queueing hint may have missed its event."""

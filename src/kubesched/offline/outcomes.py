@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 
 class Result(Enum):
     SCHEDULED = "Scheduled"
@@ -19,8 +21,7 @@ class Result(Enum):
     PREEMPTED = "Preempted"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """True when the pod has a node."""
 
     #: namespace/name

@@ -11,7 +11,6 @@ comes); here such a pod is left alone after a few tries during which nothing was
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from kubesched.api import kinds
 from kubesched.api.core import Pod
@@ -35,10 +34,11 @@ class Driver:
         self._world = world
         self._clock = clock
         self._loop = loop
-        self._attempts: dict[str, int] = {}
         self._victims: dict[str, list[str]] = {}
         self._under_way = ""
-        self._tried: dict[str, _Tries] = {}
+        #: By UID the revision of the cluster that a pod was last tried against, how often it was tried against that,
+        #: and its attempts in all.
+        self._tried: dict[str, tuple[int, int, int]] = {}
         self._settled: dict[str, Outcome] = {}
         world.on_bound = self._on_bound
         world.on_deleted = self._on_deleted
@@ -75,7 +75,8 @@ class Driver:
             if not await self._flush_helped():
                 break
         for uid, pod in waiting.items():
-            self._settled.setdefault(uid, self._outcome(pod))
+            if uid not in self._settled:
+                self._settled[uid] = self._outcome(pod)
         return Run(list(self._settled.values()), self._clock.monotonic() - started_s)
 
     # -- steps
@@ -86,9 +87,10 @@ class Driver:
 
     async def _run_ready(self) -> None:
         """Attempts, one after the other, while there are pods to pop."""
-        queue = self._scheduler.queue
+        queue, inbox = self._scheduler.queue, self._scheduler.inbox
         while True:
-            self._scheduler.inbox.apply_all()
+            if inbox:
+                inbox.apply_all()
             queue.flush()
             queued = queue.pop()
             if queued is None:
@@ -99,14 +101,17 @@ class Driver:
                 await self._attempt(queued)
 
     async def _attempt(self, queued: QueuedPod) -> None:
+        scheduler, revision = self._scheduler, self._world.revision
         self._under_way = queued.key
-        self._attempts[queued.uid] = queued.attempts
-        tries = self._tried.setdefault(queued.uid, _Tries())
-        tries.count(self._world.revision)
-        await self._scheduler.schedule_one(queued)
-        await self._let_tasks_run()
-        nodes = self._scheduler.state.nodes
-        nodes.journal.trim(nodes.row_count)
+        before = self._tried.get(queued.uid)
+        number = before[1] + 1 if before is not None and before[0] == revision else 1
+        self._tried[queued.uid] = revision, number, queued.attempts
+        await scheduler.schedule_one(queued)
+        if scheduler.inbox:
+            scheduler.inbox.apply_all()
+        if scheduler.has_tasks or self._loop.has_turn_to_take:
+            await self._let_tasks_run()
+        scheduler.tidy()
 
     async def _let_tasks_run(self) -> None:
         """Until bindings and writes have come to their end, or wait for time to pass."""
@@ -160,11 +165,11 @@ class Driver:
 
     def _was_tried(self, queued: QueuedPod) -> bool:
         """Against the cluster as it is now."""
-        tries = self._tried.get(queued.uid)
-        return tries is not None and tries.revision == self._world.revision
+        tried = self._tried.get(queued.uid)
+        return tried is not None and tried[0] == self._world.revision
 
     def _is_given_up(self, queued: QueuedPod) -> bool:
-        return self._was_tried(queued) and self._tried[queued.uid].number >= _TRIES_MAX
+        return self._was_tried(queued) and self._tried[queued.uid][1] >= _TRIES_MAX
 
     def _leave_alone(self, queued: QueuedPod) -> None:
         """Back, as after an error: should the cluster change yet, it gets its turn when its backoff is over."""
@@ -174,14 +179,11 @@ class Driver:
     # -- what came of it
 
     def _on_bound(self, pod: Pod, node_name: str) -> None:
-        uid = pod.metadata.uid
-        self._settled[uid] = Outcome(
-            pod.key,
-            Result.SCHEDULED,
-            node_name,
-            attempts=self._attempts.get(uid, 1),
-            victims=tuple(self._victims.pop(pod.key, ())),
-        )
+        uid, key = pod.metadata.uid, pod.key
+        tried = self._tried.get(uid)
+        attempts = tried[2] if tried is not None else 1
+        victims = tuple(self._victims.pop(key, ())) if self._victims else ()
+        self._settled[uid] = Outcome(key, Result.SCHEDULED, node_name, "", attempts, victims)
 
     def _on_deleted(self, pod: Pod) -> None:
         self._victims.setdefault(self._under_way, []).append(pod.key)
@@ -211,15 +213,3 @@ class Driver:
         condition = live.condition("PodScheduled") if live is not None else None
         is_error = condition is not None and condition.reason == "SchedulerError"
         return Result.ERROR if is_error else Result.UNSCHEDULABLE
-
-
-@dataclass(slots=True)
-class _Tries:
-    """How often a pod was tried against the cluster at `revision`."""
-
-    revision: int = -1
-    number: int = 0
-
-    def count(self, revision: int) -> None:
-        self.number = self.number + 1 if revision == self.revision else 1
-        self.revision = revision

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from kubesched.api import kinds
 from kubesched.api.changes import Change, Delete, Upsert
-from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodStatus
 from kubesched.api.errors import ApiError
 from kubesched.api.kinds import Kind
-from kubesched.api.meta import Condition, Object, format_time
+from kubesched.api.meta import Condition, Object, ObjectMeta, format_time
 from kubesched.clock import Clock
 from kubesched.framework.ports import EventRecord
 from kubesched.offline import volumes
@@ -34,7 +34,8 @@ class World:
         self._version = 0
         #: Grows with whatever may matter to other pods: bindings, deletions, volumes; not with statuses.
         self.revision = 0
-        self.events: list[EventRecord] = []
+        #: The status of a pod before and after it was bound, and when that was: the next one is often its equal.
+        self._started: tuple[PodStatus, float, PodStatus] | None = None
         #: Hears of every change; the scheduler's `deliver`.
         self.on_change: Callable[[Iterable[Change]], None] = lambda _changes: None
         #: Hears of bindings and deletions, for the report of a run.
@@ -51,16 +52,18 @@ class World:
 
     def put(self, obj: Object) -> Any:
         """Store the object under a new version; returns it as stored."""
-        return self._store(obj)
-
-    def _store(self, obj: Object, **changes: Any) -> Any:
-        self._version += 1
-        metadata = replace(obj.metadata, resource_version=str(self._version))
-        kind = kinds.of(obj)
-        stored = replace(obj, metadata=metadata, **changes)
-        self._objects[kind.kind, metadata.namespace, metadata.name] = stored
-        self.on_change([Upsert(kind, stored)])
+        stored = replace(obj, metadata=self._next_version(obj.metadata))
+        self._store(kinds.of(obj), stored)
         return stored
+
+    def _next_version(self, metadata: ObjectMeta) -> ObjectMeta:
+        self._version += 1
+        return replace(metadata, resource_version=str(self._version))
+
+    def _store(self, kind: Kind, obj: Object) -> None:
+        metadata = obj.metadata
+        self._objects[kind.kind, metadata.namespace, metadata.name] = obj
+        self.on_change((Upsert(kind, obj),))
 
     def remove(self, obj: Object) -> None:
         self.revision += 1
@@ -77,18 +80,32 @@ class World:
         if stored.spec.node_name:
             message = f"pod {pod.metadata.name} is already assigned to node {stored.spec.node_name!r}"
             raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on pods/binding "{pod.name}": {message}')
-        now = format_time(self._clock.now())
+        self.revision += 1
+        bound = replace(
+            stored,
+            metadata=self._next_version(stored.metadata),
+            spec=replace(stored.spec, node_name=node_name),
+            status=self._as_started(stored.status),
+        )
+        self._store(kinds.POD, bound)
+        self.on_bound(bound, node_name)
+
+    def _as_started(self, status: PodStatus) -> PodStatus:
+        """The status of a pod that is bound now."""
+        now_s, known = self._clock.now(), self._started
+        if known is not None and known[1] == now_s and known[0] == status:
+            return known[2]
+        now = format_time(now_s)
         scheduled = Condition(type="PodScheduled", status="True", last_transition_time=now)
-        status = replace(
-            stored.status,
-            conditions=_conditions_with(stored, scheduled),
+        started = replace(
+            status,
+            conditions=_conditions_with(status, scheduled),
             phase="Running",
             start_time=now,
             nominated_node_name="",
         )
-        self.revision += 1
-        self._store(stored, spec=replace(stored.spec, node_name=node_name), status=status)
-        self.on_bound(stored, node_name)
+        self._started = status, now_s, started
+        return started
 
     async def read_pod(self, pod: Pod) -> Pod | None:
         return self._live(pod)
@@ -102,7 +119,7 @@ class World:
         changed = stored
         if condition is not None:
             now = format_time(self._clock.now())
-            conditions = _conditions_with(changed, replace(condition, last_transition_time=now))
+            conditions = _conditions_with(changed.status, replace(condition, last_transition_time=now))
             changed = replace(changed, status=replace(changed.status, conditions=conditions))
         if nominated_node_name is not None:
             changed = replace(changed, status=replace(changed.status, nominated_node_name=nominated_node_name))
@@ -140,12 +157,13 @@ class World:
         return selected
 
     def record_event(self, event: EventRecord) -> None:
-        self.events.append(event)
+        """Nobody looks at events here: outcomes say the same."""
 
     def _live(self, obj: Any) -> Any | None:
         """The stored object, if it is still the same one."""
-        stored = self.get(kinds.of(obj), obj.metadata.name, obj.metadata.namespace)
-        return stored if stored is not None and stored.metadata.uid == obj.metadata.uid else None
+        metadata = obj.metadata
+        stored = self._objects.get((kinds.of(obj).kind, metadata.namespace, metadata.name))
+        return stored if stored is not None and stored.metadata.uid == metadata.uid else None
 
     def _check_version(self, obj: Object) -> None:
         stored = self._live(obj)
@@ -160,6 +178,6 @@ class World:
             )
 
 
-def _conditions_with(pod: Pod, condition: Condition) -> tuple[Condition, ...]:
-    others = tuple(each for each in pod.status.conditions if each.type != condition.type)
+def _conditions_with(status: PodStatus, condition: Condition) -> tuple[Condition, ...]:
+    others = tuple(each for each in status.conditions if each.type != condition.type)
     return (*others, condition)

@@ -7,9 +7,10 @@ An object that makes no sense (a quantity that cannot be parsed, ...) is logged 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
+from kubesched.api import kinds
 from kubesched.api.changes import Change, Delete, Replace, Upsert
 from kubesched.api.core import Node, Pod
 from kubesched.api.errors import KubeschedError
@@ -47,7 +48,7 @@ class EventHandlers:
         self._queue = queue
         self._profile_names = profile_names
         self._fate = fate
-        self._clock = clock
+        self._now: Callable[[], float] = clock.monotonic
         self._metrics = metrics
         self._began_s = 0.0
         self._durations: dict[ClusterEvent, Histogram] = {}
@@ -60,13 +61,12 @@ class EventHandlers:
         return self._pod_keys.get((namespace, name), "")
 
     def apply(self, change: Change) -> None:
-        match change:
-            case Upsert(kind, obj):
-                self._upsert(kind, obj)
-            case Delete(kind, obj):
-                self._delete(kind, key_of(obj), obj)
-            case Replace():
-                self._replace(change)
+        if isinstance(change, Upsert):
+            self._upsert(change.kind, change.obj)
+        elif isinstance(change, Delete):
+            self._delete(change.kind, key_of(change.obj), change.obj)
+        else:
+            self._replace(change)
 
     def disown(self, profile_names: Collection[str]) -> None:
         """Pods of these profiles are somebody else's from now on."""
@@ -74,11 +74,11 @@ class EventHandlers:
             self._remove_pod(pod.metadata.uid, key_of(pod))
 
     def _upsert(self, kind: Kind, obj: Any) -> None:
-        self._began_s = self._clock.monotonic()
+        self._began_s = self._now()
         try:
-            if kind.event_resource == "Pod":
+            if kind is kinds.POD:
                 self._set_pod(obj)
-            elif kind.event_resource == "Node":
+            elif kind is kinds.NODE:
                 self._set_node(obj)
             else:
                 self._set_object(kind.event_resource, obj)
@@ -92,11 +92,11 @@ class EventHandlers:
             )
 
     def _delete(self, kind: Kind, key: ObjectKey, obj: Any | None = None) -> None:
-        self._began_s = self._clock.monotonic()
-        if kind.event_resource == "Pod":
+        self._began_s = self._now()
+        if kind is kinds.POD:
             uid = obj.metadata.uid if obj is not None else self._pod_keys.get(key, "")
             self._remove_pod(uid, key)
-        elif kind.event_resource == "Node":
+        elif kind is kinds.NODE:
             old = self._cluster.remove_node(key[1])
             if old is not None:
                 self._happened(ClusterEvent(events.NODE, ActionType.DELETE), old, None)
@@ -149,7 +149,7 @@ class EventHandlers:
         durations = self._durations.get(event)
         if durations is None:
             durations = self._durations[event] = self._metrics.event_handling_series(event.label)
-        durations.observe(self._clock.monotonic() - self._began_s)
+        durations.observe(self._now() - self._began_s)
 
     # -- pods
 
@@ -174,14 +174,14 @@ class EventHandlers:
 
     def _set_assigned(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        was_pending = self.pending.pop(uid, None)
-        if was_pending is not None:
-            self._queue.delete(uid)
-            self._cluster.nominator.clear(uid)
         placement = self._cluster.placements.get(uid)
-        is_new = placement is None or placement.assumed
-        is_elsewhere = placement is not None and placement.assumed and placement.node_name != pod.spec.node_name
-        ours = placement.placed_pod if placement is not None and is_elsewhere else None
+        assumed = placement if placement is not None and placement.assumed else None
+        if self.pending.pop(uid, None) is not None:
+            if assumed is None:  # an assumed pod is in no queue
+                self._queue.delete(uid)
+            self._cluster.nominator.clear(uid)
+        is_new = placement is None or assumed is not None
+        ours = assumed.placed_pod if assumed is not None and assumed.node_name != pod.spec.node_name else None
         old = self._cluster.set_pod(pod)
         if ours is not None:
             log.warning(

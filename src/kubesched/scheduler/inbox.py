@@ -14,14 +14,18 @@ from kubesched.scheduler import bugs
 
 
 class Inbox:
+    """`on_post` is called when there is something to apply where there was nothing before."""
+
     def __init__(self, on_post: Callable[[], None]) -> None:
         self._notes: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._on_post = on_post
 
     def post(self, apply: Callable[..., None], *args: Any) -> None:
         """Have `apply(*args)` called before the next cycle."""
-        self._notes.append((apply, args))
-        self._on_post()
+        notes = self._notes
+        notes.append((apply, args))
+        if len(notes) == 1:
+            self._on_post()
 
     def apply_all(self) -> None:
         """Apply what is there, and what is posted meanwhile; what cannot be applied does not stop the rest."""

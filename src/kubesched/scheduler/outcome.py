@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.results import FitError
 from kubesched.framework.status import Code, Status
@@ -15,14 +13,19 @@ KEEP = None
 CLEAR = ""
 
 
-class Decision(msgspec.Struct):
+class Decision:
     """The pod is assumed on `node_name`; how many nodes were looked at and fit."""
 
-    node_name: str
-    state: CycleState
-    evaluated_count: int
-    feasible_count: int
-    started_s: float
+    __slots__ = ("evaluated_count", "feasible_count", "node_name", "started_s", "state")
+
+    def __init__(
+        self, node_name: str, state: CycleState, evaluated_count: int, feasible_count: int, started_s: float
+    ) -> None:
+        self.node_name = node_name
+        self.state = state
+        self.evaluated_count = evaluated_count
+        self.feasible_count = feasible_count
+        self.started_s = started_s
 
 
 @dataclass(slots=True)

@@ -44,8 +44,8 @@ TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any]]
 
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
-#: How many turns of the loop leave notes that are not yet counted.
-_TURNS_UNCOUNTED = 500
+#: After how many turns what was written down on the way is tidied up.
+_TURNS_UNTIDIED = 500
 #: The longest that nothing turns at all.
 _REST_S = 30.0
 #: How long a stop waits for binds whose calls are on their way.
@@ -74,7 +74,8 @@ class Scheduler:
         self._chance = chance
         self._cycle = SchedulingCycle(state, clock, chance, metrics)
         self._bindings: dict[str, Binding] = {}
-        self._bindings_running = metrics.goroutines("binding")
+        self._running_count = 0
+        metrics.before_export(self._count_running)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._start_binding = start_binding or _start_soon
         self._awake = asyncio.Event()
@@ -150,7 +151,7 @@ class Scheduler:
         """Keep state and queue up to date without scheduling, until cancelled: somebody else leads."""
         while not self._stopping:
             self.inbox.apply_all()
-            self._tidy()
+            self.tidy()
             self._awake.clear()
             if not self.inbox:
                 await self._sleep(_REST_S)
@@ -172,30 +173,32 @@ class Scheduler:
         self.inbox.apply_all()
         queued = self.queue.pop()
         if queued is not None:
+            self._attempting = self._runner or asyncio.current_task()
             await self.schedule_one(queued)
-        self._tidy()
+            self._attempting = None
+        self.tidy()
         return queued is not None
 
     async def schedule_one(self, queued: QueuedPod) -> None:
         """One attempt for a popped pod, its binding running on by itself."""
-        pod = queued.pod
-        runtime = self.runtimes[pod.spec.scheduler_name]
-        if self._skips(pod, runtime):
-            self.queue.done(queued.uid)
+        uid, runtime = queued.uid, self.runtimes[queued.pod.spec.scheduler_name]
+        if self._skips(queued.pod, runtime):
+            self.queue.done(uid)
             return
         started_s = self.clock.monotonic()
-        self._attempting, self._attempted = self._runner or asyncio.current_task(), queued
+        self._attempted = queued
         outcome = await self._cycle.run(queued.pod_info, runtime)
-        self._attempting = self._attempted = None
+        self._attempted = None
         if isinstance(outcome, Failure):
             self._failures.handle(queued, runtime, outcome, started_s)
             return
-        self._activate(outcome)
+        if outcome.state.pods_to_activate:
+            self._activate(outcome)
         binding = Binding(queued, runtime, outcome, self.port, self.clock, self)
-        if runtime.handle.waiting_pods.get(queued.uid) is None:
-            self.queue.done(queued.uid)  # nothing that happens from here on can make the pod unschedulable
-        self._bindings[queued.uid] = binding
-        self._bindings_running.inc()
+        if runtime.handle.waiting_pods.get(uid) is None:
+            self.queue.done(uid)  # nothing that happens from here on can make the pod unschedulable
+        self._bindings[uid] = binding
+        self._running_count += 1
         self._watch(self._start_binding(f"binding of {queued.key}", binding.run()))
 
     async def stop(self) -> None:
@@ -215,11 +218,12 @@ class Scheduler:
             await asyncio.gather(*late, return_exceptions=True)
         self.inbox.apply_all()
 
-    def _tidy(self) -> None:
-        """What was written down on the way must not grow for ever."""
-        self.state.nodes.journal.trim(self.state.nodes.row_count)
+    def tidy(self) -> None:
+        """To be called after each turn: what was written down on the way must not grow for ever."""
         self._turns += 1
-        if self._turns % _TURNS_UNCOUNTED == 0:
+        if self._turns >= _TURNS_UNTIDIED:
+            self._turns = 0
+            self.state.nodes.journal.trim(self.state.nodes.row_count)
             self.metrics.count_up()
 
     def _skips(self, pod: Pod, runtime: Runtime) -> bool:
@@ -232,9 +236,8 @@ class Scheduler:
         return self.state.is_assumed(pod.metadata.uid)
 
     def _activate(self, decision: Decision) -> None:
-        if decision.state.pods_to_activate:
-            self.queue.activate(decision.state.pods_to_activate.values())
-            decision.state.pods_to_activate.clear()
+        self.queue.activate(decision.state.pods_to_activate.values())
+        decision.state.pods_to_activate.clear()
 
     async def _sleep_until_ready(self) -> None:
         """Until something is posted, a backoff ends, or the periodic flush is due."""
@@ -294,7 +297,8 @@ class Scheduler:
             action="Binding",
             note=f"Successfully assigned {queued.key} to {decision.node_name}",
         )
-        self._activate(decision)
+        if decision.state.pods_to_activate:
+            self._activate(decision)
 
     def _apply_failed(self, binding: Binding, status: Status) -> None:
         """Give back what was taken, put the pod back, and let others have the room."""
@@ -312,7 +316,10 @@ class Scheduler:
     def _end_binding(self, binding: Binding) -> None:
         if self._bindings.get(binding.queued.uid) is binding:
             del self._bindings[binding.queued.uid]
-        self._bindings_running.dec()
+        self._running_count -= 1
+
+    def _count_running(self) -> None:
+        self.metrics.goroutines("binding").set(self._running_count)
 
     # -- PodFate
 

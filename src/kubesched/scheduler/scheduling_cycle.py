@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +45,12 @@ SCORE_MAX = 2**61
 class SchedulingCycle:
     def __init__(self, state: ClusterState, clock: Clock, chance: Chance, metrics: Metrics) -> None:
         self._cluster = state
-        self._clock = clock
+        self._now: Callable[[], float] = clock.monotonic
         self._chance = chance
         self._metrics = metrics
 
     async def run(self, pod_info: PodInfo, runtime: Runtime) -> Decision | Failure:
-        started_s = self._clock.monotonic()
+        started_s = self._now()
         epoch = self._cluster.nodes.journal.position
         try:
             found = await self._find_node(pod_info, runtime, started_s)
@@ -61,7 +61,7 @@ class SchedulingCycle:
         except Exception as error:
             return Failure(as_bug(error, pod_info.key))
         finally:
-            self._metrics.scheduling_algorithm(self._clock.monotonic() - started_s)
+            self._metrics.scheduling_algorithm(self._now() - started_s)
         assert epoch == self._cluster.nodes.journal.position, "the cluster state changed during a scheduling cycle"
         if isinstance(found, Failure):
             return found
@@ -74,12 +74,17 @@ class SchedulingCycle:
         if node_count == 0:
             return Failure(Status.unresolvable(NO_NODES_MESSAGE), None, CLEAR)
         state, evaluation = runtime.begin(pod_info)
-        fits = runtime.find_fits(state, evaluation)
-        if fits.count and runtime.handle.extenders:
-            fits = await self._ask_extenders(pod_info.pod, runtime.handle.extenders, fits)
+        fits, extenders = runtime.find_fits(state, evaluation), runtime.handle.extenders
+        if extenders and fits.count:
+            fits = await self._ask_extenders(pod_info.pod, extenders, fits)
         if not fits.count:
             return await self._post_filter(runtime, state, FitError(pod_info.pod, node_count, fits.diagnosis))
-        row = await self._pick(state, runtime, fits) if fits.count > 1 else int(fits.rows[0])
+        if fits.count == 1:
+            row = int(fits.rows[0])
+        elif extenders:
+            row = self._one_of(await self._best_with_extenders(state, runtime, extenders, fits))
+        else:
+            row = self._one_of(runtime.best(state, fits))
         node_name = self._cluster.nodes.infos[row].name
         return Decision(node_name, state, fits.evaluated_count, fits.count, started_s)
 
@@ -98,16 +103,9 @@ class SchedulingCycle:
             )
         return rejection(fit_error, result.nominated_node if result is not None else KEEP)
 
-    async def _pick(self, state: CycleState, runtime: Runtime, fits: Fits) -> int:
-        """One of the best rows, by chance."""
-        extenders = runtime.handle.extenders
-        if extenders:
-            totals = runtime.totals(state, fits)
-            totals = totals + await self._extender_scores(state.pod_info.pod, extenders, fits)
-            best: Sequence[int] | NDArray[np.intp] = best_rows(fits.rows, totals)
-        else:
-            best = runtime.best(state, fits)
-        return int(best[self._chance.randrange(len(best))])
+    def _one_of(self, rows: Sequence[int] | NDArray[np.intp]) -> int:
+        """By chance."""
+        return int(rows[self._chance.randrange(len(rows))])
 
     def _reserve_and_permit(self, pod_info: PodInfo, runtime: Runtime, decision: Decision) -> Decision | Failure:
         """Failures here move no other pods: what was assumed is given back before anybody saw it."""
@@ -175,6 +173,13 @@ class SchedulingCycle:
             return fits
         fits.diagnosis.unschedulable_plugins.add(EXTENDER_PLUGIN)
         return Fits(rows, fits.diagnosis, None, fits.evaluated_count)
+
+    async def _best_with_extenders(
+        self, state: CycleState, runtime: Runtime, extenders: tuple[Extender, ...], fits: Fits
+    ) -> NDArray[np.intp]:
+        """The rows with the highest sum of what plugins and extenders say."""
+        totals = runtime.totals(state, fits)
+        return best_rows(fits.rows, totals + await self._extender_scores(state.pod_info.pod, extenders, fits))
 
     async def _extender_scores(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Ints:
         """Priorities times weight, brought to the scale of the plugins' scores. A failing extender adds nothing."""

@@ -62,7 +62,7 @@ class InFlight:
 
     def done(self, uid: str) -> None:
         """The pod is no longer in flight; may be called twice."""
-        if self._popped_at.pop(uid, None) is None:
+        if self._popped_at.pop(uid, None) is None or not self._events:
             return
         oldest = next(iter(self._popped_at.values()), self._base + len(self._events))
         if oldest > self._base:

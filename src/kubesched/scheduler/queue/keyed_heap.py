@@ -58,6 +58,11 @@ class KeyedHeap:
             self._recover(error)
 
     def pop(self) -> QueuedPod | None:
+        line = self._line
+        if line and not self._heap and (first := line[0][2]) is not None:
+            line.popleft()
+            del self._entries[first.uid]
+            return first  # type: ignore[no-any-return]
         entry = self._first()
         if entry is None:
             return None

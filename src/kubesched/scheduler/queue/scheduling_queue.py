@@ -166,10 +166,10 @@ class SchedulingQueue:
         self, event: ClusterEvent, old: Any = None, new: Any = None, *, but: str = "", priority_max: int | None = None
     ) -> None:
         """Something happened that may make parked pods schedulable: those of `priority_max` or less, all but one."""
+        if not self.in_flight and not self.parked:
+            return
         happening = Happening(event, old, new, priority_max, but)
         self._note(happening)
-        if not self.parked:
-            return
         for profile, hints in self._hints.items():
             for group in self.parked.groups(profile, hints.table.listeners(event)):
                 self._move_group(group, hints, happening)
@@ -187,9 +187,10 @@ class SchedulingQueue:
 
     def flush(self) -> None:
         """Move on whatever time alone moves: ended backoffs, and pods parked for too long. Cheap when nothing is."""
-        now = self._clock.now()
-        for pod in self.backoff.pop_over(now):
-            self._enter_active(pod, _BACKOFF_OVER)
+        now, backoff = self._clock.now(), self.backoff
+        if backoff.rejected or backoff.failed:
+            for pod in backoff.pop_over(now):
+                self._enter_active(pod, _BACKOFF_OVER)
         if now >= self.next_flush:
             self.next_flush = now + FLUSH_EVERY_S
             self._flush_parked(now)
