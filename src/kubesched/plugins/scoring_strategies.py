@@ -34,6 +34,9 @@ _QUOTIENT_SAFE = (1 << 53) // 128
 _FLOATS_PAY = 512
 
 
+# NumPy calculates with these in a third of the time that it takes with a Python int.
+_ONE: Final[Ints] = np.array(1, dtype=np.int64)
+_HUNDRED: Final[Ints] = np.array(MAX_NODE_SCORE, dtype=np.int64)
 #: Lines in which placed pods count with what is assumed of them.
 _COUNTED: Final = {CPU: NONZERO_CPU, MEMORY: NONZERO_MEMORY}
 
@@ -137,7 +140,7 @@ class Strategy:
             total += line
         if weights is None:
             if assumed.weight_sum == 2:  # cpu and memory as they come
-                return np.right_shift(total, 1, out=total)
+                return np.right_shift(total, _ONE, out=total)
             return total // assumed.weight_sum
         # Where no weight counts, the total is 0 as well.
         weights = np.maximum(weights, 1)
@@ -147,11 +150,11 @@ class Strategy:
 def _percent(share: Ints, capacity: Ints, highest: int) -> Ints:
     """How many hundredths of the capacity the share is, cut to a whole number. The share is used up."""
     if highest > _QUOTIENT_SAFE or share.size < _FLOATS_PAY:
-        share *= MAX_NODE_SCORE
+        share *= _HUNDRED
         share //= capacity
         return share
     quotient = share.astype(np.float64)
-    quotient *= MAX_NODE_SCORE
+    quotient *= float(MAX_NODE_SCORE)
     quotient /= capacity.astype(np.float64)
     return quotient.astype(np.int64)
 

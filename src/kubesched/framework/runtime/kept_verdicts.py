@@ -299,11 +299,11 @@ class KeptVerdicts:
         after: Bools | None = None
         for verdict in self.verdicts:
             if verdict is not None:
-                passes = verdict[index] == 0
+                passes = np.logical_not(verdict[index])
                 after = passes if after is None else np.logical_and(after, passes, out=after)
         if after is None:
             after = np.ones(len(before), dtype=np.bool_)
-        changed = bool(np.logical_or.reduce(before != after))
+        changed = bool(np.count_nonzero(before != after))
         if changed:
             self.fits[index] = after
             self._count()
