@@ -1,23 +1,39 @@
-# Every target works with nothing installed but Python >= 3.11 and make: the first one called makes .venv.
+# Every target works with nothing installed but Python >= 3.11 and make: the first one called makes .venv. Only the
+# compiled build, which benchmarks measure unless told PURE=1, needs a C compiler.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := build/compiled
+ON_COMPILED := PYTHONPATH='$(CURDIR)/$(COMPILED)'
 ARGS ?=
 # Manifests that the embedded control plane starts with.
 LOAD ?= examples/cluster
 
+# What benchmarks measure.
+ifdef PURE
+MEASURED := $(STAMP)
+else
+MEASURED := $(COMPILED)/.built
+ON_MEASURED := $(ON_COMPILED)
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help run serve test check format conformance recordings bench bench-e2e soak clean
+.PHONY: help run serve test test-compiled check format conformance recordings bench bench-e2e soak compiled clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kubesched needs Python 3.11 or later; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	KUBESCHED_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(STAMP)
+
+$(COMPILED)/.built: $(STAMP) hatch_build.py $(shell find src -name '*.py')
+	@echo 'compiling the hot path, which takes a minute or two'
+	@$(BIN)/python hatch_build.py $(COMPILED) || { echo 'benchmarks go without it: PURE=1' >&2; exit 1; }
+	@touch $@
 
 run: $(STAMP)  ## embedded control plane over HTTP, schedules the example cluster, shows the result, ends
 	$(BIN)/kubesched run --embedded --load $(LOAD) --until-settled $(ARGS)
@@ -27,6 +43,9 @@ serve: $(STAMP)  ## the same, but stays up and tells how to point kubectl at it
 
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-compiled: $(COMPILED)/.built  ## the same against the compiled build; ARGS="tests/state tests/plugins" for a part
+	$(ON_COMPILED) $(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(STAMP)  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .
@@ -44,14 +63,16 @@ conformance: $(STAMP)  ## every recorded decision of the real scheduler, pass/fa
 recordings: $(STAMP)  ## the embedded API server against recordings of a real one, pass/fail per scenario and exchange
 	$(BIN)/python -m tests.recordings $(ARGS)
 
-bench: $(STAMP)  ## decisions per second and CPU per pod, no API in the way
-	$(BIN)/python -m benchmarks.decisions $(ARGS)
+bench: $(MEASURED)  ## decisions per second and CPU per pod, no API in the way; PURE=1 for the pure build, as below
+	$(ON_MEASURED) $(BIN)/python -m benchmarks.decisions $(ARGS)
 
-bench-e2e: $(STAMP)  ## the scheduler process over HTTP; ARGS="--list", ARGS="basic --kubeconfig FILE", ...
-	$(BIN)/python -m benchmarks.e2e $(ARGS)
+bench-e2e: $(MEASURED)  ## the scheduler process over HTTP; ARGS="--list", ARGS="basic --kubeconfig FILE", ...
+	$(ON_MEASURED) $(BIN)/python -m benchmarks.e2e $(ARGS)
 
-soak: $(STAMP)  ## an hour of churn: memory flat, cache true; ARGS="--minutes 5" for less
-	$(BIN)/python -m benchmarks.soak $(ARGS)
+soak: $(MEASURED)  ## an hour of churn: memory flat, cache true; ARGS="--minutes 5" for less
+	$(ON_MEASURED) $(BIN)/python -m benchmarks.soak $(ARGS)
 
-clean:  ## remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+compiled: $(COMPILED)/.built  ## the package with its hot path compiled, in build/compiled; needs a C compiler
+
+clean:  ## remove .venv, the compiled build and caches
+	rm -rf $(VENV) $(COMPILED) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

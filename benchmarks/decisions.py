@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.families import FAMILIES, spec_of
-from kubesched import config
+from kubesched import build, config
 from kubesched.api import codec, kinds
 from kubesched.api.core import Node, Pod
 from kubesched.clock import Chance, RealClock
@@ -57,6 +57,8 @@ def main() -> None:
     runs = [(nodes, "plain", templates) for nodes in args.nodes for templates in args.templates]
     runs += [(_FAMILY_NODES, family, 1) for family in args.families]
     rows = []
+    if not args.json:
+        print(f"build: {build.kind()}")
     for node_count, family, template_count in runs:
         rows.append(asyncio.run(Cluster(node_count, args.seed).measure(family, template_count, args.decisions)))
         if not args.json:
@@ -66,9 +68,8 @@ def main() -> None:
         if not args.json:
             _print_row(rows[-1], header=False)
     if args.json:
-        json.dump(
-            {"machine": platform.platform(), "python": platform.python_version(), "rows": rows}, sys.stdout, indent=1
-        )
+        about = {"machine": platform.platform(), "python": platform.python_version(), "build": build.kind()}
+        json.dump({**about, "rows": rows}, sys.stdout, indent=1)
         print()
 
 

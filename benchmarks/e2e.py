@@ -24,6 +24,7 @@ import re
 import shlex
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,6 +48,7 @@ _QPS: Final = 5_000
 _DELIVERY_S: Final = 5.0
 _BARRIER_S: Final = 600.0
 _SEED: Final = 1
+_OURS: Final = (sys.executable, "-m", "kubesched", "run")
 _COLUMNS: Final = (
     ("cpu_ms_per_pod", "CPU ms/pod", ".3f"),
     ("pods_per_s", "pods/s", ".0f"),
@@ -71,6 +73,16 @@ class Target:
     def environment(self) -> dict[str, str]:
         return {"PYTHONPATH": self.source} if self.source else {}
 
+    @property
+    def build(self) -> str:
+        """`compiled` or `pure`; "" of a program that is not ours."""
+        if self.scheduler != _OURS:
+            return ""
+        environment = {**os.environ, **self.environment}
+        done = subprocess.run((*_OURS[:-1], "--version"), env=environment, capture_output=True, text=True, check=True)
+        told = re.search(r"build=(\w+)", done.stdout)
+        return told[1] if told else "pure"  # as every checkout was before it told
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -90,11 +102,12 @@ def main() -> None:
     if args.list:
         print("\n".join(workloads.names()))
         return
-    command = tuple(shlex.split(args.scheduler)) or (sys.executable, "-m", "kubesched", "run")
+    command = tuple(shlex.split(args.scheduler)) or _OURS
     ours = Target(command, args.kubeconfig, profile=args.profile)
     targets = [ours, *([Target(command, args.kubeconfig, args.beside)] if args.beside else [])]
     overrides = {name: int(number) for name, _, number in (each.partition("=") for each in args.set)}
     rows: list[list[dict[str, Any]]] = [[] for _ in targets]
+    print("build: " + ", ".join(target.build or command[0] for target in targets))
     print(f"{'workload':<38}" + "".join(f"{title:>14}" for _, title, _ in _COLUMNS), flush=True)
     for name in args.workload or ["basic/5000Nodes"]:
         wanted = workloads.load(name, overrides)
@@ -103,9 +116,10 @@ def main() -> None:
                 row = asyncio.run(measure(wanted, target))
                 rows[number].append(row)
                 _print_row(row, "B " if number else "A " if len(targets) > 1 else "")
-    for path, target_rows in zip((args.out, args.out_beside), rows, strict=False):
+    for path, target, target_rows in zip((args.out, args.out_beside), targets, rows, strict=False):
         if path is not None:
-            path.write_text(json.dumps({"machine": machine(), "seed": _SEED, "runs": target_rows}, indent=1) + "\n")
+            about = {"machine": machine(), "build": target.build, "seed": _SEED}
+            path.write_text(json.dumps({**about, "runs": target_rows}, indent=1) + "\n")
 
 
 def _print_row(row: dict[str, Any], prefix: str) -> None:

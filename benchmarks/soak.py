@@ -25,6 +25,7 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
+from kubesched import build
 from kubesched.apiserver import Server, write_kubeconfig
 from kubesched.apiserver.messages import Request
 from kubesched.apiserver.resources import core
@@ -238,6 +239,7 @@ async def observe(args: argparse.Namespace, scheduler: Scheduler, churn: Churn, 
     third = max(1, len(warm) // 3)
     before, after = statistics.median(warm[:third]), statistics.median(warm[-third:])
     report = {
+        "build": build.kind(),
         "minutes": args.minutes,
         "nodes": args.nodes,
         "podsAlive": args.pods,

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import yaml
 
-from kubesched import manifests
+from kubesched import build, manifests
 from kubesched.api.errors import KubeschedError
 from kubesched.apiserver import CONTROLLERS, Server, write_kubeconfig
 from kubesched.app.dumps import dump_and_compare
@@ -156,8 +156,8 @@ class _StopRequest:
 def _log_settings(options: RunOptions) -> None:
     config = options.live.config
     log.info(
-        "starting kubesched version=%s python=%s profiles=%s",
-        version("kubesched"), platform.python_version(), ",".join(p.scheduler_name for p in config.profiles),
+        "starting kubesched version=%s build=%s python=%s profiles=%s",
+        version("kubesched"), build.kind(), platform.python_version(), ",".join(p.scheduler_name for p in config.profiles),
     )  # fmt: skip
     lease = f"{config.leader_election.resource_namespace}/{config.leader_election.resource_name}"
     log.info(

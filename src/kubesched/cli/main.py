@@ -96,5 +96,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        print(f"kubesched {version('kubesched')} (decides as kube-scheduler v1.36)")
+        from kubesched import build
+
+        print(f"kubesched {version('kubesched')} build={build.kind()} (decides as kube-scheduler v1.36)")
         parser.exit()

@@ -1,0 +1,16 @@
+"""Which build runs: `compiled`, when the hot path went through mypyc (`hatch_build.py`), or `pure`.
+
+The sources lie beside compiled modules, which Python prefers. Only files are looked at here, nothing is imported.
+"""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Literal
+
+
+def kind() -> Literal["compiled", "pure"]:
+    state = Path(__file__).parent / "state"
+    is_compiled = any((state / f"node_table{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+    return "compiled" if is_compiled else "pure"
