@@ -96,8 +96,16 @@ class Score:
         self.rate: Rate | None = None
 
     def allocate(self, capacity: int) -> None:
+        """For a plugin that normalises."""
         self.raw = np.zeros(capacity, dtype=np.int64)
-        self.normalized = np.zeros(capacity, dtype=np.int64) if self.normalizes else self.raw
+        self.normalized = np.zeros(capacity, dtype=np.int64)
+        self.shares = False
+
+    def begin(self, scores: Ints, capacity: int) -> None:
+        """With the scores of all rows, for a plugin that does not normalise."""
+        self.raw = self.normalized = np.empty(capacity, dtype=np.int64)
+        self.raw[: len(scores)] = scores
+        self.raw[len(scores) :] = 0
         self.shares = False
 
     def adopt(self, other: Score) -> None:
@@ -218,7 +226,10 @@ class KeptScores:
             if rescale and score.has_misfits:
                 self._check(score, rows_together(fits_touched, table.row_count))
         rows = rows_together(touched, table.row_count)
-        self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
+        if isinstance(rows, slice) and verdicts.fit_count == table.row_count:
+            self.total[rows] = self._sums[rows]
+        else:
+            self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
         if isinstance(rows, slice) or len(rows) > FEW_ROWS or self._row_count != table.row_count:
             self._leaders = None
         else:
@@ -329,12 +340,18 @@ class KeptScores:
             self._put(score, slice(0, self._verdicts.capacity), np.zeros(self._verdicts.capacity, dtype=np.int64))
             score.forget()
             return whole
-        if not score.counts:
+        is_first = not score.counts
+        score.counts = True
+        if is_first and score.normalizes:
             score.allocate(self._verdicts.capacity)
-            score.counts = True
         if asked is not None:
             raw = raw_scores(score.plugin, self._state, NodeSet(table, asked), self._meter)
             if not score.normalizes:
+                if is_first:
+                    score.begin(raw, self._verdicts.capacity)
+                    self._sums[whole] += raw if score.weight == 1 else raw * score.weight
+                    self._check(score, whole)
+                    return whole
                 self._put(score, asked, raw)
                 self._check(score, asked)
                 return asked
