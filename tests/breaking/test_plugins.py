@@ -195,8 +195,11 @@ def test_a_bug_in_the_middle_of_an_attempt_costs_that_pod_only(no_bug_is_logged:
     """What gets past the boundary: a sign that cannot be compared, deep inside what is kept of answers."""
 
     class Odd:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
         def __hash__(self) -> int:
-            return 1
+            return self._number
 
         def __eq__(self, other: object) -> bool:
             raise ZeroDivisionError("no comparison")
@@ -209,7 +212,7 @@ def test_a_bug_in_the_middle_of_an_attempt_costs_that_pod_only(no_bug_is_logged:
             return None
 
         def sign(self, pod: Any) -> Any:
-            return Odd()
+            return Odd(len(pod.metadata.name))
 
     run = Cluster([*NODES, *PODS], plugins=[Signing]).run()
     (placed,) = run.placements

@@ -51,7 +51,7 @@ def node_share(pod: Pod, *, pod_level_resources: bool = True, in_place_pod_level
     """How a pod counts on its node. The flags are the feature gates PodLevelResources and
     InPlacePodLevelResourcesVerticalScaling, on by default in v1.36. QuantityError."""
     if _has_containers_only(pod):
-        return _share_of_containers(_container_requests(pod))
+        return _of_containers(_container_requests(pod)).share
     requests = pod_requests(
         pod,
         use_status_resources=True,
@@ -79,8 +79,16 @@ def node_share(pod: Pod, *, pod_level_resources: bool = True, in_place_pod_level
 def pending_requests(pod: Pod) -> dict[str, int]:
     """What a pod asks of a node that it is not on yet: `pod_requests(pod)`, in a dict that nobody changes."""
     if _has_containers_only(pod):
-        return _share_of_containers(_container_requests(pod)).requests
+        return _of_containers(_container_requests(pod)).share.requests
     return pod_requests(pod)
+
+
+def assumed_requests(pod: Pod) -> dict[str, int]:
+    """What scoring takes a pending pod to ask for by its containers, with something assumed where they ask for nothing;
+    pod-level requests do not count. In a dict that nobody changes."""
+    if _has_containers_only(pod):
+        return _of_containers(_container_requests(pod)).assumed
+    return pod_requests(pod, skip_pod_level_resources=True, non_missing_container_requests=NON_MISSING_REQUESTS)
 
 
 def pod_requests(
@@ -153,15 +161,28 @@ def _container_requests(pod: Pod) -> _ContainerRequests:
     return tuple([tuple(container.resources.requests.items()) for container in pod.spec.containers])
 
 
+class _Containers(NamedTuple):
+    """Of a pod with nothing but main containers: its share, and what it is assumed to ask for."""
+
+    share: NodeShare
+    assumed: dict[str, int]
+
+
 @lru_cache(_CACHED_SHARES)
-def _share_of_containers(containers: _ContainerRequests) -> NodeShare:
+def _of_containers(containers: _ContainerRequests) -> _Containers:
     totals: dict[str, int] = {}
-    nonzero: dict[str, int] = {}
+    missing: dict[str, int] = {}
     for requests in containers:
-        nanos = _nanos(dict(requests))
-        _add(totals, nanos)
-        _add(nonzero, {**_nanos(NON_MISSING_REQUESTS), **nanos})
-    return NodeShare(_rounded(totals), whole_milli(nonzero.get(CPU, 0)), whole(nonzero.get(MEMORY, 0)))
+        for name, quantity in requests:
+            totals[name] = totals.get(name, 0) + nano_value(quantity)
+        for name, quantity in NON_MISSING_REQUESTS.items():
+            if all(name != each for each, _ in requests):
+                missing[name] = missing.get(name, 0) + nano_value(quantity)
+    rounded = assumed = _rounded(totals)
+    if missing:
+        _add(totals, missing)
+        assumed = _rounded(totals)
+    return _Containers(NodeShare(rounded, assumed.get(CPU, 0), assumed.get(MEMORY, 0)), assumed)
 
 
 def _container_totals(pod: Pod, use_status: bool, infeasible: bool, assumed: Mapping[str, int]) -> dict[str, int]:

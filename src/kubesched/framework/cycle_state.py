@@ -92,8 +92,10 @@ class CycleState:
     def absorb(self, other: CycleState) -> None:
         """Take over every value and skip of `other`."""
         self._values.update(other._values)
-        self._clonable -= other._values.keys()
-        self._clone_values(other._clonable)
+        if self._clonable:
+            self._clonable -= other._values.keys()
+        if other._clonable:
+            self._clone_values(other._clonable)
         self.skip_filter |= other.skip_filter
         self.skip_score |= other.skip_score
 

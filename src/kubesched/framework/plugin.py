@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -62,6 +62,13 @@ if TYPE_CHECKING:
 
 #: Scores after normalisation lie in 0..MAX_NODE_SCORE.
 MAX_NODE_SCORE = 100
+
+#: In what templates often differ that are equal in all else, for `Plugin.sign_ignores`: namespace, labels, annotations
+#: and owners; what containers and the pod as a whole ask for and are limited to, overhead included; affinity.
+METADATA: Final = "metadata"
+REQUESTS: Final = "requests"
+AFFINITY: Final = "affinity"
+ANY_DIFFERENCE: Final = frozenset({METADATA, REQUESTS, AFFINITY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,9 @@ class Plugin:
     #: `sign` looks at nothing of the pod but its namespace, labels, annotations, owners and spec: pods stamped from one
     #: template then share their signature.
     signs_template: ClassVar[bool] = False
+    #: Of METADATA, REQUESTS and AFFINITY those that `sign` does not look at, so that it need not be asked again about a
+    #: template that differs from another in nothing else.
+    sign_ignores: ClassVar[frozenset[str]] = frozenset()
 
     def sign(self, pod: Pod) -> Hashable | None:
         """Everything of the pod that Filter, Score and their Pre-points read, as a hashable value.

@@ -19,7 +19,7 @@ from kubesched.config.plugin_args import DynamicResourcesArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, Verdicts
 from kubesched.framework.results import Diagnosis, PostFilterPreview
 from kubesched.framework.status import Status
 from kubesched.plugins.node_resources import requests_key
@@ -52,13 +52,16 @@ class DynamicResources(Plugin):
     filter_reads = Reads(row=aspects.ALLOCATABLE, objects=("ResourceClaim", "DeviceClass"))
     score_reads = Reads()
     signs_template = True
+    sign_ignores = frozenset({METADATA, AFFINITY})
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._extended = handle.features.get("DRAExtendedResource", False)
 
     def sign(self, pod: Pod) -> Hashable | None:
-        return None if pod.spec.resource_claims else requests_key(pod)
+        if pod.spec.resource_claims:
+            return None
+        return requests_key(pod) if self._extended else ()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         problem = why_held_back(pod, self.handle.state.objects)
@@ -73,6 +76,8 @@ class DynamicResources(Plugin):
         return Status.unresolvable(problem)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
+        if not self._extended and not pod.spec.resource_claims:
+            return Status.skip(lasting=True)
         delegated = self._delegated(state.pod_info)
         state.write(STATE_KEY, delegated)
         if why_held_back(pod, self.handle.state.objects):

@@ -13,7 +13,7 @@ import numpy as np
 from kubesched.api.core import Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
+from kubesched.framework.plugin import ANY_DIFFERENCE, MAX_NODE_SCORE, Plugin, Reads
 from kubesched.state import aspects
 from kubesched.state.node_table import Ints, NodeSet, NodeTable
 
@@ -26,6 +26,7 @@ class ImageLocality(Plugin):
     name = "ImageLocality"
     score_reads = Reads(table=aspects.IMAGES | aspects.MEMBERSHIP)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def sign(self, pod: Pod) -> Hashable:
         return image_names(pod), _container_count(pod)

@@ -18,7 +18,7 @@ from kubesched.config.plugin_args import InterPodAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads, Verdicts, sorted_items
+from kubesched.framework.plugin import MAX_NODE_SCORE, REQUESTS, Plugin, Reads, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins.filter_probe import FilterProbe
 from kubesched.plugins.inter_pod_affinity_counts import (
@@ -56,6 +56,7 @@ class InterPodAffinity(Plugin):
     filter_reads = _READS
     score_reads = _READS
     signs_template = True
+    sign_ignores = frozenset({REQUESTS})
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -27,7 +27,7 @@ from kubesched.config.plugin_args import NodeAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, PreFilterResult, Reads, Verdicts, sorted_items
+from kubesched.framework.plugin import METADATA, REQUESTS, Plugin, PreFilterResult, Reads, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins import node_terms, score_scaling
 from kubesched.state import aspects
@@ -61,6 +61,7 @@ class NodeAffinity(Plugin):
     filter_reads = Reads(row=aspects.LABELS | aspects.MEMBERSHIP)
     score_reads = Reads(row=aspects.LABELS | aspects.MEMBERSHIP)
     signs_template = True
+    sign_ignores = frozenset({METADATA, REQUESTS})
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -23,7 +23,7 @@ from kubesched.framework.events import (
     QueueingHint,
 )
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -43,6 +43,7 @@ class NodeDeclaredFeatures(Plugin):
     name = "NodeDeclaredFeatures"
     filter_reads = Reads(row=aspects.DECLARED_FEATURES | aspects.MEMBERSHIP)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from kubesched.api.core import Node, Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -23,6 +23,7 @@ class NodeName(Plugin):
     name = "NodeName"
     filter_reads = Reads(row=aspects.MEMBERSHIP)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def sign(self, pod: Pod) -> Hashable:
         return pod.spec.node_name

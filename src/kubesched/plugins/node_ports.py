@@ -14,7 +14,7 @@ from kubesched.api.core import Pod
 from kubesched.api.host_ports import ANY_ADDRESS, HostPort
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -34,6 +34,7 @@ class NodePorts(Plugin):
     name = "NodePorts"
     filter_reads = Reads(row=aspects.PORTS)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def sign(self, pod: Pod) -> Hashable:
         return host_ports.host_ports(pod)

@@ -53,8 +53,8 @@ def requests_key(pod: Pod) -> Hashable:
     """All that the effective request of a pending pod is computed from."""
     spec = pod.spec
     return (
-        tuple(_items(container.resources.requests) for container in spec.containers),
-        tuple(map(_init_key, spec.init_containers)),
+        tuple([_items(container.resources.requests) for container in spec.containers]),
+        tuple([_init_key(container) for container in spec.init_containers]),
         _items(spec.overhead),
         _items(spec.resources.requests) if spec.resources is not None else None,
     )

@@ -22,7 +22,7 @@ from kubesched.api.core import Pod
 from kubesched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
+from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads
 from kubesched.framework.status import Status
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
@@ -58,6 +58,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     args_type = NodeResourcesBalancedAllocationArgs
     score_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED)
     signs_template = True
+    sign_ignores = frozenset({METADATA, AFFINITY})
 
     def sign(self, pod: Pod) -> Hashable:
         return requests_key(pod)

@@ -26,7 +26,7 @@ from kubesched.config.plugin_args import NodeResourcesFitArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, Verdicts
 from kubesched.framework.status import Code, Status
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
@@ -98,6 +98,7 @@ class NodeResourcesFit(Plugin):
     filter_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED, objects=("DeviceClass",))
     score_reads = Reads(row=aspects.ALLOCATABLE | aspects.REQUESTED)
     signs_template = True
+    sign_ignores = frozenset({METADATA, AFFINITY})
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -12,7 +12,7 @@ from kubesched.api import taints
 from kubesched.api.core import Node, Pod
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -25,6 +25,7 @@ class NodeUnschedulable(Plugin):
     name = "NodeUnschedulable"
     filter_reads = Reads(row=aspects.UNSCHEDULABLE)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def sign(self, pod: Pod) -> Hashable:
         return pod.spec.tolerations

@@ -24,7 +24,7 @@ from kubesched.api.storage import CSIDriver, CSINode, StorageClass, VolumeAttach
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Code, Status
 from kubesched.plugins import csi_migration
 from kubesched.plugins.pod_volumes import claim_reference, has_claims, is_made_for, names_claim, not_found, not_made_for
@@ -82,6 +82,7 @@ class NodeVolumeLimits(Plugin):
     #: For pods that are signed, which are those without volumes that need attaching.
     filter_reads = Reads()
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

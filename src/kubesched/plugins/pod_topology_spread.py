@@ -28,7 +28,7 @@ from kubesched.framework.events import (
     QueueingHint,
 )
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads, Verdicts, sorted_items
+from kubesched.framework.plugin import MAX_NODE_SCORE, REQUESTS, Plugin, Reads, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins import pod_topology_spread_constraints as spread
 from kubesched.plugins.filter_probe import FilterProbe
@@ -73,6 +73,7 @@ class PodTopologySpread(Plugin):
     filter_reads = Reads(table=_READS)
     score_reads = Reads(table=_READS, feasible=True)
     signs_template = True
+    sign_ignores = frozenset({REQUESTS})
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)

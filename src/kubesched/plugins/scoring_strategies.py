@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kubesched.api.core import Pod
-from kubesched.api.pod_requests import NON_MISSING_REQUESTS, pod_requests
+from kubesched.api.pod_requests import assumed_requests
 from kubesched.config.plugin_args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
 from kubesched.plugins.node_resources import CPU, MEMORY, PRIMARY, is_scalar
@@ -76,7 +76,7 @@ class Strategy:
 
     def assumed(self, pod: Pod) -> AssumedRequest:
         """Container requests and overhead, never pod-level requests; a scalar resource not asked for does not count."""
-        amounts = pod_requests(pod, skip_pod_level_resources=True, non_missing_container_requests=NON_MISSING_REQUESTS)
+        amounts = assumed_requests(pod)
         return AssumedRequest(
             tuple(
                 Assumed(spec.name, spec.weight, amounts.get(spec.name, 0))

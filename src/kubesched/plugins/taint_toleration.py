@@ -16,7 +16,7 @@ from kubesched.api.core import Node, Pod, Taint, Toleration
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins import score_scaling
 from kubesched.state import aspects
@@ -35,6 +35,7 @@ class TaintToleration(Plugin):
     filter_reads = Reads(row=aspects.TAINTS)
     score_reads = Reads(row=aspects.TAINTS)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

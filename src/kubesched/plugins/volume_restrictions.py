@@ -23,7 +23,7 @@ from kubesched.api.core import (
 )
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins.pod_volumes import READ_WRITE_ONCE_POD, has_claims, not_found
 from kubesched.state import aspects
@@ -58,6 +58,7 @@ class VolumeRestrictions(Plugin):
     name = "VolumeRestrictions"
     filter_reads = Reads(row=aspects.PODS)
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def sign(self, pod: Pod) -> Hashable | None:
         """Pods with claims are not kept: what counts is who else uses the claim."""

@@ -17,7 +17,7 @@ from kubesched.api.core import Node, PersistentVolume, PersistentVolumeClaim, Po
 from kubesched.api.storage import StorageClass
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kubesched.plugins.pod_volumes import WAIT_FOR_FIRST_CONSUMER, has_claims, names_claim, not_found
@@ -58,6 +58,7 @@ class VolumeZone(Plugin):
     #: For pods that are signed, which are those without claims.
     filter_reads = Reads()
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def sign(self, pod: Pod) -> Hashable | None:
         for volume in pod.spec.volumes:

@@ -148,7 +148,7 @@ def _kind_of_pod(state: CycleState, runtime: Runtime) -> Hashable | None:
         return None
     pod = state.pod_info
     signed = (pod.signatures or {}).get(runtime.profile_name)
-    if signed is None or None in signed[1].parts:
+    if signed is None or not signed[1].is_whole:
         return None
     return signed[1], pod.priority, frozenset(state.skip_filter)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubesched.api.errors import KubeschedError
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin
 from kubesched.framework.runtime.runtime import PluginSet, Runtime, close_plugin
 
 #: Extension point (as the configuration spells it) -> methods that serve it; any one of them makes a plugin eligible.
@@ -77,6 +77,11 @@ def check_plugin(plugin: type[Plugin]) -> frozenset[str]:
             _check_signature(plugin, method, found, parameters)
     if hasattr(plugin, "normalize_rows") and not hasattr(plugin, "score_scale"):
         raise PluginSetupError(f"plugin {plugin.name}: normalize_rows needs score_scale beside it")
+    if unknown := set(plugin.sign_ignores) - ANY_DIFFERENCE:
+        raise PluginSetupError(
+            f"plugin {plugin.name}: sign_ignores names {', '.join(map(repr, sorted(unknown)))}, "
+            f"want some of {', '.join(map(repr, sorted(ANY_DIFFERENCE)))}"
+        )
     points = frozenset(
         point for point, methods in POINT_METHODS.items() if any(hasattr(plugin, method) for method in methods)
     )

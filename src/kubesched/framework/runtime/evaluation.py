@@ -81,6 +81,8 @@ class Evaluation:
         self.state = CycleState(pod_info)
         #: Answers of PreFilter by plugin name.
         self.pre_filter: dict[str, PreFilterResult | Status | None] = {}
+        #: The plugins whose PreFilter said Skip, and will as long as the signature stands.
+        self.lasting_skips: frozenset[str] = frozenset()
         #: What all PreFilter plugins together said, kept by `Filtering` while no answer changes.
         self.outcome: Any = None
         self.verdicts = KeptVerdicts(lineup.filters, self.state, state, meter)
@@ -101,11 +103,13 @@ class Evaluation:
         #: Whose answers are taken over when answers about nodes are first asked for, and from which plugins.
         self._model: tuple[Evaluation, Collection[str]] | None = None
 
-    def adopt(self, other: Evaluation, alike: Collection[str]) -> None:
+    def adopt(self, other: Evaluation, alike: frozenset[str]) -> None:
         """Start from what `other` knows of the plugins named `alike`, which say the same of both pods."""
-        for name in alike:
-            if other.pre_filter.get(name) is LASTING_SKIP:
-                self.set_pre_filter(name, LASTING_SKIP)
+        self.lasting_skips = other.lasting_skips & alike
+        if self.lasting_skips:
+            self.pre_filter = dict.fromkeys(self.lasting_skips, LASTING_SKIP)
+            self.state.skip_filter.update(self.lasting_skips)
+            self._state_version += 1
         other._model = None
         self._model = other, alike
 
@@ -184,6 +188,8 @@ class Evaluation:
 
     def set_pre_filter(self, name: str, answer: PreFilterResult | Status | None) -> None:
         self.pre_filter[name] = answer
+        if answer is LASTING_SKIP:
+            self.lasting_skips |= {name}
         self._state_version += 1
         skips, skipped = isinstance(answer, Status) and answer.is_skip, name in self.state.skip_filter
         if skips and not skipped:

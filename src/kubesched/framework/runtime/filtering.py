@@ -140,6 +140,7 @@ class Filtering:
                 state.pre_filter_not_reached = known.not_reached
                 return known
         outcome = self._pre_filter(state, evaluation)
+        evaluation.share_with(state)
         state.pre_filter_not_reached = outcome.not_reached
         evaluation.outcome = outcome if self._pre_filter_names <= evaluation.pre_filter_names else None
         return outcome
@@ -156,16 +157,18 @@ class Filtering:
 
     def _pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
         outcome = PreFilterOutcome()
-        kept_names = evaluation.pre_filter_names
+        kept_names, lasting_skips = evaluation.pre_filter_names, evaluation.lasting_skips
         for position, plugin in enumerate(self._pre_filters):
             name = plugin.name
+            if name in lasting_skips:
+                continue
             if name in kept_names:
                 if evaluation.wants_pre_filter(plugin):
                     evaluation.set_pre_filter(name, self._ask_pre_filter(plugin, evaluation.state))
                     state.skip_filter.discard(name)
-                    evaluation.share_with(state)
                 answer = evaluation.pre_filter[name]
             else:
+                evaluation.share_with(state)
                 answer = self._ask_pre_filter(plugin, state)
             if isinstance(answer, Status):
                 if answer.is_skip:

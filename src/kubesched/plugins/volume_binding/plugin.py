@@ -19,7 +19,7 @@ from kubesched.config.plugin_args import VolumeBindingArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins import pod_volumes
 from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
@@ -46,6 +46,7 @@ class VolumeBinding(Plugin):
     filter_reads = Reads()
     score_reads = Reads()
     signs_template = True
+    sign_ignores = ANY_DIFFERENCE
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
