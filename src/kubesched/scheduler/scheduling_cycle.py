@@ -54,12 +54,12 @@ class SchedulingCycle:
         epoch = self._cluster.nodes.journal.position
         try:
             found = await self._find_node(pod_info, runtime, started_s)
-        except PluginFailure as error:
-            return Failure(error.status)
+        except PluginFailure as failure:
+            return Failure(failure.status)
         except KubeschedError as error:
             return Failure(Status.error(error))
-        except Exception as error:
-            return Failure(as_bug(error, pod_info.key))
+        except Exception as bug:
+            return Failure(as_bug(bug, pod_info.key))
         finally:
             self._metrics.scheduling_algorithm(self._now() - started_s)
         assert epoch == self._cluster.nodes.journal.position, "the cluster state changed during a scheduling cycle"

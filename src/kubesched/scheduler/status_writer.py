@@ -97,5 +97,5 @@ class StatusWriter:
         except ApiError as error:
             level = logging.DEBUG if error.code == 404 else logging.WARNING
             log.log(level, "could not write the status pod=%s/%s error=%s", metadata.namespace, metadata.name, error)
-        except KubeschedError as error:
-            log.warning("could not write the status pod=%s/%s error=%s", metadata.namespace, metadata.name, error)
+        except KubeschedError as failure:
+            log.warning("could not write the status pod=%s/%s error=%s", metadata.namespace, metadata.name, failure)

@@ -148,8 +148,8 @@ def _make(name: str, registry: Mapping[str, type[Plugin]], args: Any, handle: Ha
         return factory(args, handle)
     except KubeschedError as error:
         raise PluginSetupError(f'initializing plugin "{name}": {error}') from error
-    except Exception as error:
-        raise PluginSetupError(f'initializing plugin "{name}": {type(error).__name__}: {error}') from error
+    except Exception as fault:
+        raise PluginSetupError(f'initializing plugin "{name}": {type(fault).__name__}: {fault}') from fault
 
 
 def _check_signature(plugin: type[Plugin], method: str, found: Any, parameters: tuple[str, ...]) -> None:

@@ -61,8 +61,8 @@ async def call_async(
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise
         return raised(plugin, point, error)
-    except (Exception, SystemExit) as error:
-        return raised(plugin, point, error)
+    except (Exception, SystemExit) as fault:
+        return raised(plugin, point, fault)
     if answer is None or type(answer) is Status:
         return _none_for_success(answer)
     return _checked(plugin, point, answer)
@@ -112,14 +112,21 @@ def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count:
             return wrong_answer(plugin, "Filter", f"answered with domains that are not {node_count} integers")
         elif node_count and not -1 <= domains.min() <= domains.max() < len(why):
             return wrong_answer(plugin, "Filter", "answered with domains that have no verdict")
-        if not _are_statuses(said.statuses):
+        statuses = _statuses_of(said)
+        if not _are_statuses(statuses):
             return wrong_answer(
                 plugin, "Filter", "answered with verdicts whose statuses are not None and then Statuses"
             )
+        said.statuses = list(statuses)
         # Seen as unsigned, a negative one is huge: one pass finds both.
         if len(why) and why.view(f"u{why.itemsize}").max() >= len(said.statuses):
             return wrong_answer(plugin, "Filter", "answered with verdicts that have no status")
     return said
+
+
+def _statuses_of(verdicts: Any) -> Any:
+    """Whatever a plugin has put there."""
+    return verdicts.statuses
 
 
 def _are_integers(column: object, count: int) -> bool:

@@ -80,8 +80,8 @@ def rated(plugin: Plugin, rate: Rate, node: NodeInfo) -> int:
         return points
     try:
         return int(_column([points], 1)[0])
-    except _MISFITS as error:
-        raise _score_failure(plugin, wrong_answer(plugin, "Score", f"the score is no number: {error}")) from None
+    except _MISFITS as misfit:
+        raise _score_failure(plugin, wrong_answer(plugin, "Score", f"the score is no number: {misfit}")) from None
 
 
 def _rate_each(plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
