@@ -9,7 +9,6 @@ Label values are the original's too: results `scheduled|unschedulable|error`, ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from kubesched.metrics.limits import Limits
@@ -35,6 +34,10 @@ class Metrics:
     """One scheduler's numbers. Made once, passed to whoever counts something, rendered by `/metrics`."""
 
     def __init__(self) -> None:
+        #: Every family, in the order of its declaration.
+        self.families: list[Family[Any]] = []
+        self._all_histograms: list[Family[Histogram]] = []
+        self._registry: CollectorRegistry | None = None
         self._updates: list[Callable[[], None]] = []
         #: What is left out of the text.
         self.limits = Limits()
@@ -47,7 +50,6 @@ class Metrics:
         self._attempt_series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._sli_series: dict[int, Histogram] = {}
         self._rest_series: dict[tuple[str, str, str], tuple[Counter, Histogram, Histogram, Histogram]] = {}
-        self._histograms: list[Family[Histogram]] = [each for each in self.families if each.kind == "histogram"]
         # Series that the original shows before anything happened.
         for queue in QUEUES:
             self._pending_pods.labels(queue)
@@ -149,9 +151,9 @@ class Metrics:
         return self._event_handling.labels(event)
 
     def cache_size(self, *, nodes: int, pods: int, assumed_pods: int) -> None:
-        self._cache_size.labels("nodes").value = nodes
-        self._cache_size.labels("pods").value = pods
-        self._cache_size.labels("assumed_pods").value = assumed_pods
+        self._cache_size.labels("nodes").set(float(nodes))
+        self._cache_size.labels("pods").set(float(pods))
+        self._cache_size.labels("assumed_pods").set(float(assumed_pods))
 
     # ---- kept results (the original: opportunistic batching)
 
@@ -228,7 +230,7 @@ class Metrics:
         self._rest_limiter.labels(method, host).observe(seconds)
 
     def leader(self, lease: str, leading: bool) -> None:
-        self._leader.labels(lease).value = 1 if leading else 0
+        self._leader.labels(lease).value = 1.0 if leading else 0.0
 
     def delegated_authentication(self, code: str, seconds: float) -> None:
         self._authn_requests.labels(code).value += 1
@@ -240,10 +242,10 @@ class Metrics:
 
     def build_info(self, labels: Mapping[str, str]) -> None:
         """Names the build; `labels` may hold any of the original's ten, the others are empty."""
-        self._build_info.labels(*(labels.get(name, "") for name in self._build_info.label_names)).value = 1
+        self._build_info.labels(*(labels.get(name, "") for name in self._build_info.label_names)).value = 1.0
 
     def feature_enabled(self, name: str, stage: str, enabled: bool) -> None:
-        self._feature_enabled.labels(name, stage).value = 1 if enabled else 0
+        self._feature_enabled.labels(name, stage).value = 1.0 if enabled else 0.0
 
     # ---- reading
 
@@ -253,18 +255,13 @@ class Metrics:
 
     def count_up(self) -> None:
         """Histograms keep each observation until somebody reads or this is called: now and then, by who makes many."""
-        for family in self._histograms:
+        for family in self._all_histograms:
             for series in family.all():
                 series.count_up()
 
     def _update(self) -> None:
         for update in self._updates:
             update()
-
-    @property
-    def families(self) -> Iterator[Family[Any]]:
-        """Every family in the order of its declaration."""
-        return (value for value in vars(self).values() if isinstance(value, Family))
 
     def value(self, name: str, *label_values: str) -> float:
         """A counter's or gauge's value, or a histogram's number of observations; 0 for a series that is not there."""
@@ -275,15 +272,16 @@ class Metrics:
                 return 0 if series is None else series.count if isinstance(series, Histogram) else series.value
         raise KeyError(f"no metric is named {name}")
 
-    @cached_property
+    @property
     def registry(self) -> CollectorRegistry:
         """Where these metrics, the process's own and a plugin's own meet. Made on first use: the import is not free."""
-        from prometheus_client import CollectorRegistry, ProcessCollector
+        if self._registry is None:
+            from prometheus_client import CollectorRegistry, ProcessCollector
 
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Exported(self))
-        ProcessCollector(registry=registry)
-        return registry
+            self._registry = CollectorRegistry(auto_describe=False)
+            self._registry.register(_Exported(self))
+            ProcessCollector(registry=self._registry)
+        return self._registry
 
     def render(self) -> bytes:
         """The text of `/metrics` (Prometheus text format 0.0.4). Call it on the loop that writes the numbers."""
@@ -299,74 +297,90 @@ class Metrics:
 
     # ---- declarations
 
+    def _counters(self, name: str, help: str, *label_names: str) -> Family[Counter]:
+        family = counters(name, help, *label_names)
+        self.families.append(family)
+        return family
+
+    def _gauges(self, name: str, help: str, *label_names: str) -> Family[Gauge]:
+        family = gauges(name, help, *label_names)
+        self.families.append(family)
+        return family
+
+    def _histograms(self, name: str, help: str, bounds: tuple[float, ...], *label_names: str) -> Family[Histogram]:
+        family = histograms(name, help, bounds, *label_names)
+        self.families.append(family)
+        self._all_histograms.append(family)
+        return family
+
     def _declare_scheduling(self) -> None:
-        self._attempts = counters(
+        self._attempts = self._counters(
             "scheduler_schedule_attempts_total",
             "[STABLE] Attempts to schedule a pod by result: unschedulable if no node fits, error if something broke.",
             "result",
             "profile",
         )
-        self._attempt_duration = histograms(
+        self._attempt_duration = self._histograms(
             "scheduler_scheduling_attempt_duration_seconds",
             "[STABLE] Duration of an attempt in seconds, scheduling algorithm and binding together.",
             _ATTEMPT_S,
             "result",
             "profile",
         )
-        self._scheduling_algorithm = histograms(
+        self._scheduling_algorithm = self._histograms(
             "scheduler_scheduling_algorithm_duration_seconds",
             "[ALPHA] Duration of the scheduling algorithm in seconds.",
             _ATTEMPT_S,
         )
-        self._preemption_victims = histograms(
+        self._preemption_victims = self._histograms(
             "scheduler_preemption_victims", "[STABLE] Victims of one preemption.", exponential(1, 2, 7)
         )
-        self._preemption_attempts = counters(
+        self._preemption_attempts = self._counters(
             "scheduler_preemption_attempts_total", "[STABLE] Times that preemption was tried."
         )
-        self._preemption_tasks = counters(
+        self._preemption_tasks = self._counters(
             "scheduler_preemption_goroutines_execution_total",
             "[ALPHA] Preemptions whose victims were removed beside the scheduling cycle.",
             "result",
         )
-        self._preemption_task_duration = histograms(
+        self._preemption_task_duration = self._histograms(
             "scheduler_preemption_goroutines_duration_seconds",
             "[ALPHA] Duration in seconds of removing the victims of one preemption.",
             exponential(0.01, 2, 20),
             "result",
         )
-        self._pod_sli_duration = histograms(
+        self._pod_sli_duration = self._histograms(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "[BETA] Seconds from a pod's entry into the queue to its binding, by number of attempts.",
             exponential(0.01, 2, 20),
             "attempts",
         )
-        self._pod_attempts = histograms(
+        self._pod_attempts = self._histograms(
             "scheduler_pod_scheduling_attempts", "[STABLE] Attempts that a scheduled pod needed.", exponential(1, 2, 5)
         )
-        self._after_flush = counters(
+        self._after_flush = self._counters(
             "scheduler_pod_scheduled_after_flush_total",
             "[ALPHA] Pods scheduled only after the periodic flush woke them. Growth points at a queueing hint that"
             " misses an event.",
         )
 
     def _declare_queue_and_cache(self) -> None:
-        self._pending_pods = gauges(
+        self._pending_pods = self._gauges(
             "scheduler_pending_pods",
             "[STABLE] Pods waiting, by queue: active to be tried next, backoff until their pause ends, unschedulable"
             " until an event may help, gated by a plugin before their first attempt.",
             "queue",
         )
-        self._queue_incoming = counters(
+        self._queue_incoming = self._counters(
             "scheduler_queue_incoming_pods_total",
             "[STABLE] Pods put into a queue, by queue and the event that did it.",
             "queue",
             "event",
         )
-        self._inflight_events = gauges(
+        self._inflight_events = self._gauges(
             "scheduler_inflight_events", "[ALPHA] Cluster events kept for pods that are being scheduled now.", "event"
         )
-        self._queueing_hint = histograms(
+        self._queueing_hint = self._histograms(
             "scheduler_queueing_hint_execution_duration_seconds",
             "[ALPHA] Duration in seconds of one queueing hint of a plugin.",
             _PLUGIN_S,
@@ -374,16 +388,16 @@ class Metrics:
             "event",
             "hint",
         )
-        self._event_handling = histograms(
+        self._event_handling = self._histograms(
             "scheduler_event_handling_duration_seconds",
             "[ALPHA] Duration in seconds of applying one event of the cluster.",
             _POINT_S,
             "event",
         )
-        self._cache_size = gauges(
+        self._cache_size = self._gauges(
             "scheduler_cache_size", "[ALPHA] Nodes, pods and assumed pods in the scheduler's cache.", "type"
         )
-        self._unschedulable_pods = gauges(
+        self._unschedulable_pods = self._gauges(
             "scheduler_unschedulable_pods",
             "[BETA] Unschedulable pods by the plugin that rejected them; a pod counts once for each such plugin.",
             "plugin",
@@ -391,7 +405,7 @@ class Metrics:
         )
 
     def _declare_framework(self) -> None:
-        self._extension_point = histograms(
+        self._extension_point = self._histograms(
             "scheduler_framework_extension_point_duration_seconds",
             "[STABLE] Duration in seconds of all plugins of one extension point.",
             _POINT_S,
@@ -399,7 +413,7 @@ class Metrics:
             "status",
             "profile",
         )
-        self._plugin_duration = histograms(
+        self._plugin_duration = self._histograms(
             "scheduler_plugin_execution_duration_seconds",
             "[ALPHA] Duration in seconds of one plugin at one extension point, from a sample of the cycles.",
             _PLUGIN_S,
@@ -407,42 +421,42 @@ class Metrics:
             "extension_point",
             "status",
         )
-        self._plugin_evaluations = counters(
+        self._plugin_evaluations = self._counters(
             "scheduler_plugin_evaluation_total",
             "[BETA] Evaluations of a plugin in PreFilter, Filter, PreScore and Score.",
             "plugin",
             "extension_point",
             "profile",
         )
-        self._permit_wait = histograms(
+        self._permit_wait = self._histograms(
             "scheduler_permit_wait_duration_seconds",
             "[BETA] Seconds that a pod waited for its permit.",
             _ATTEMPT_S,
             "result",
         )
-        self._goroutines = gauges(
+        self._goroutines = self._gauges(
             "scheduler_goroutines", "[BETA] Concurrent tasks by what they do, such as binding.", "operation"
         )
-        self._batch_attempts = counters(
+        self._batch_attempts = self._counters(
             "scheduler_batch_attempts_total",
             "[ALPHA] Attempts to schedule a pod with the kept result of a pod like it, by result.",
             "profile",
             "result",
         )
-        self._batch_flushed = counters(
+        self._batch_flushed = self._counters(
             "scheduler_batch_cache_flushed_total",
             "[ALPHA] Times that kept results were dropped, by reason.",
             "profile",
             "reason",
         )
-        self._get_node_hint = histograms(
+        self._get_node_hint = self._histograms(
             "scheduler_get_node_hint_duration_seconds",
             "[ALPHA] Duration in seconds of looking up a kept result.",
             _BATCH_S,
             "hinted",
             "profile",
         )
-        self._store_results = histograms(
+        self._store_results = self._histograms(
             "scheduler_store_schedule_results_duration_seconds",
             "[ALPHA] Duration in seconds of keeping a result.",
             _BATCH_S,
@@ -450,33 +464,33 @@ class Metrics:
         )
 
     def _declare_gated(self) -> None:
-        self._async_calls = counters(
+        self._async_calls = self._counters(
             "scheduler_async_api_call_execution_total",
             "[ALPHA] API calls made beside the scheduling cycle.",
             "call_type",
             "result",
         )
-        self._async_call_duration = histograms(
+        self._async_call_duration = self._histograms(
             "scheduler_async_api_call_execution_duration_seconds",
             "[ALPHA] Duration in seconds of an API call made beside the scheduling cycle.",
             _ATTEMPT_S,
             "call_type",
             "result",
         )
-        self._async_calls_pending = gauges(
+        self._async_calls_pending = self._gauges(
             "scheduler_pending_async_api_calls", "[ALPHA] API calls that wait to be made.", "call_type"
         )
-        self._claims_created = counters(
+        self._claims_created = self._counters(
             "scheduler_resourceclaim_creates_total", "[ALPHA] ResourceClaims that the scheduler created.", "status"
         )
-        self._binding_conditions = counters(
+        self._binding_conditions = self._counters(
             "scheduler_dra_bindingconditions_allocations_total",
             "[ALPHA] Allocations of devices that have binding conditions, by driver and outcome.",
             "profile",
             "driver",
             "status",
         )
-        self._binding_conditions_wait = histograms(
+        self._binding_conditions_wait = self._histograms(
             "scheduler_dra_bindingconditions_wait_duration_seconds",
             "[ALPHA] Seconds that PreBind waited for binding conditions of devices.",
             exponential(0.1, 2, 14),
@@ -484,77 +498,77 @@ class Metrics:
             "driver",
             "status",
         )
-        self._group_attempts = counters(
+        self._group_attempts = self._counters(
             "scheduler_podgroup_schedule_attempts_total",
             "[ALPHA] Attempts to schedule a pod group by result.",
             "result",
             "profile",
         )
-        self._group_duration = histograms(
+        self._group_duration = self._histograms(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "[ALPHA] Duration of an attempt to schedule a pod group in seconds.",
             _ATTEMPT_S,
             "result",
             "profile",
         )
-        self._group_algorithm = histograms(
+        self._group_algorithm = self._histograms(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "[ALPHA] Duration of the scheduling algorithm for a pod group in seconds.",
             _ATTEMPT_S,
         )
-        self._volume_cache_requests = counters(
+        self._volume_cache_requests = self._counters(
             "scheduler_volume_binder_cache_requests_total", "[ALPHA] Requests to the cache of bindings.", "operation"
         )
-        self._volume_stage_errors = counters(
+        self._volume_stage_errors = self._counters(
             "scheduler_volume_scheduling_stage_error_total", "[ALPHA] Failed stages of binding volumes.", "operation"
         )
 
     def _declare_process(self) -> None:
-        self._rest_requests = counters(
+        self._rest_requests = self._counters(
             "rest_client_requests_total",
             "[ALPHA] Requests to the API server by status code, method and host.",
             "code",
             "host",
             "method",
         )
-        self._rest_duration = histograms(
+        self._rest_duration = self._histograms(
             "rest_client_request_duration_seconds", "[ALPHA] Duration of requests in seconds.", _REST_S, "verb", "host"
         )
-        self._rest_sent = histograms(
+        self._rest_sent = self._histograms(
             "rest_client_request_size_bytes", "[ALPHA] Size of request bodies.", _REST_BYTES, "verb", "host"
         )
-        self._rest_received = histograms(
+        self._rest_received = self._histograms(
             "rest_client_response_size_bytes", "[ALPHA] Size of response bodies.", _REST_BYTES, "verb", "host"
         )
-        self._rest_limiter = histograms(
+        self._rest_limiter = self._histograms(
             "rest_client_rate_limiter_duration_seconds",
             "[ALPHA] Seconds that requests waited for the client's own limit.",
             _REST_S,
             "verb",
             "host",
         )
-        self._leader = gauges(
+        self._leader = self._gauges(
             "leader_election_master_status", "[ALPHA] 1 while this process holds the named lease, else 0.", "name"
         )
-        self._authn_requests = counters(
+        self._authn_requests = self._counters(
             "apiserver_delegated_authn_request_total", "[ALPHA] Token reviews by status code.", "code"
         )
-        self._authn_duration = histograms(
+        self._authn_duration = self._histograms(
             "apiserver_delegated_authn_request_duration_seconds",
             "[ALPHA] Duration of token reviews in seconds by status code.",
             _REVIEW_S,
             "code",
         )
-        self._authz_requests = counters(
+        self._authz_requests = self._counters(
             "apiserver_delegated_authz_request_total", "[ALPHA] Access reviews by status code.", "code"
         )
-        self._authz_duration = histograms(
+        self._authz_duration = self._histograms(
             "apiserver_delegated_authz_request_duration_seconds",
             "[ALPHA] Duration of access reviews in seconds by status code.",
             _REVIEW_S,
             "code",
         )
-        self._build_info = gauges(
+        self._build_info = self._gauges(
             "kubernetes_build_info",
             "[BETA] Always 1; the labels name the build.",
             "build_date",
@@ -567,7 +581,7 @@ class Metrics:
             "minor",
             "platform",
         )
-        self._feature_enabled = gauges(
+        self._feature_enabled = self._gauges(
             "kubernetes_feature_enabled", "[BETA] 1 for each feature gate that is on, else 0.", "name", "stage"
         )
 

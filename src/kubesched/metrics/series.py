@@ -27,13 +27,16 @@ class Counter:
     __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.value: float = 0
+        self.value: float = 0.0
 
-    def inc(self, by: float = 1) -> None:
+    def inc(self, by: float = 1.0) -> None:
         self.value += by
 
     def samples(self) -> Iterator[Sample]:
         yield "", {}, self.value
+
+    def reset(self) -> None:
+        self.value = 0.0
 
 
 class Gauge:
@@ -42,7 +45,7 @@ class Gauge:
     __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.value: float = 0
+        self.value: float = 0.0
 
     def set(self, value: float) -> None:
         self.value = value
@@ -50,11 +53,14 @@ class Gauge:
     def inc(self, by: float = 1) -> None:
         self.value += by
 
-    def dec(self, by: float = 1) -> None:
+    def dec(self, by: float = 1.0) -> None:
         self.value -= by
 
     def samples(self) -> Iterator[Sample]:
         yield "", {}, self.value
+
+    def reset(self) -> None:
+        self.value = 0.0
 
 
 class Histogram:
@@ -69,7 +75,7 @@ class Histogram:
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
-        self._sum: float = 0
+        self._sum: float = 0.0
         self._notes: list[float] = []
         # A pod is observed some thirty times: a method around this would cost ten times as much.
         self.observe: Callable[[float], None] = self._notes.append
@@ -116,6 +122,11 @@ class Histogram:
         yield "_count", {}, running
         yield "_sum", {}, self.sum
 
+    def reset(self) -> None:
+        self._notes.clear()
+        self._counts = [0] * (len(self.bounds) + 1)
+        self._sum = 0.0
+
 
 Series = TypeVar("Series", Counter, Gauge, Histogram)
 
@@ -152,9 +163,7 @@ class Family(Generic[Series]):
     def reset(self) -> None:
         """Start from zero. Series stay the objects they are: whoever keeps one goes on writing to what is exported."""
         for series in self._series.values():
-            fresh = self._make()
-            for slot in type(series).__slots__:
-                setattr(series, slot, getattr(fresh, slot))
+            series.reset()
 
     def collect(self) -> Metric:
         """What `prometheus_client` renders: samples with bounds spelled as the original spells them."""
