@@ -26,13 +26,28 @@ class PrivateLoop:
         self._loop: Loop | None = None
 
     def start_at_once(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """See `Loop.start_at_once`; only from within `run`."""
-        assert self._loop is not None
-        return self._loop.start_at_once(name, work)
+        """A task that has run up to where it first waits for something. Only from within a task of `run`."""
+        loop = self._loop
+        assert loop is not None
+        if sys.version_info >= (3, 12):
+            return asyncio.Task(work, loop=loop, name=name, eager_start=True)
+        loop.catches_step = True
+        task = asyncio.Task(work, loop=loop, name=name)
+        assert loop.first_step is not None, "a task asks its loop for its first step when it is made"
+        (step, context), loop.first_step = loop.first_step, None
+        outer = asyncio.current_task(loop)
+        assert outer is not None
+        asyncio.tasks._leave_task(loop, outer)
+        try:
+            (context or contextvars.copy_context()).run(step)
+        finally:
+            asyncio.tasks._enter_task(loop, outer)
+        return task
 
     @property
     def has_turn_to_take(self) -> bool:
-        return self._loop is not None and self._loop.has_turn_to_take
+        """Somebody is ready to run."""
+        return self._loop is not None and bool(self._loop._ready)  # type: ignore[attr-defined]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
@@ -54,41 +69,20 @@ class PrivateLoop:
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """The usual loop, which can also start a task at once (as Python 3.12 and later can by themselves)."""
+    """The usual loop, from which the first step of a task can be had instead of being put in line. (Python 3.12 and
+    later start tasks at once by themselves.)"""
 
     def __init__(self) -> None:
         super().__init__()
-        self._first_step: tuple[Callable[..., object], contextvars.Context | None] | None = None
-        self._catches_step = False
-
-    @property
-    def has_turn_to_take(self) -> bool:
-        """Somebody is ready to run."""
-        return bool(self._ready)  # type: ignore[attr-defined]
-
-    def start_at_once(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task that has run up to where it first waits for something. Called from within a task."""
-        if sys.version_info >= (3, 12):
-            return asyncio.Task(work, loop=self, name=name, eager_start=True)
-        self._catches_step = True
-        task = asyncio.Task(work, loop=self, name=name)
-        assert self._first_step is not None, "a task asks its loop for its first step when it is made"
-        (step, context), self._first_step = self._first_step, None
-        outer = asyncio.current_task(self)
-        assert outer is not None
-        asyncio.tasks._leave_task(self, outer)
-        try:
-            (context or contextvars.copy_context()).run(step)
-        finally:
-            asyncio.tasks._enter_task(self, outer)
-        return task
+        self.catches_step = False
+        self.first_step: tuple[Callable[..., object], contextvars.Context | None] | None = None
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle | None:
-        if self._catches_step:
-            self._catches_step = False
-            self._first_step = callback, context
+        if self.catches_step:
+            self.catches_step = False
+            self.first_step = callback, context
             return None
         return super().call_soon(callback, *args, context=context)
 

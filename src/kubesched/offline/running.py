@@ -89,13 +89,12 @@ class Driver:
         """Attempts, one after the other, while there are pods to pop."""
         queue, inbox = self._scheduler.queue, self._scheduler.inbox
         while True:
-            if inbox:
-                inbox.apply_all()
+            inbox.apply_all()
             queue.flush()
             queued = queue.pop()
             if queued is None:
                 return
-            if self._is_given_up(queued):
+            if queued.uid in self._tried and self._is_given_up(queued):
                 self._leave_alone(queued)
             else:
                 await self._attempt(queued)
@@ -107,8 +106,7 @@ class Driver:
         number = before[1] + 1 if before is not None and before[0] == revision else 1
         self._tried[queued.uid] = revision, number, queued.attempts
         await scheduler.schedule_one(queued)
-        if scheduler.inbox:
-            scheduler.inbox.apply_all()
+        scheduler.inbox.apply_all()
         if scheduler.has_tasks or self._loop.has_turn_to_take:
             await self._let_tasks_run()
         scheduler.tidy()

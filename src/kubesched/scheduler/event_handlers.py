@@ -141,8 +141,7 @@ class EventHandlers:
     def _happened(
         self, event: ClusterEvent, old: Any, new: Any, *, but: str = "", priority_max: int | None = None
     ) -> None:
-        if self._queue.is_of_interest(event):
-            self._queue.move(event, old, new, but=but, priority_max=priority_max)
+        if self._queue.move(event, old, new, but=but, priority_max=priority_max):
             self._observe(event)
 
     def _observe(self, event: ClusterEvent) -> None:
@@ -194,16 +193,11 @@ class EventHandlers:
             self._happened(events.ASSIGNED_POD_DELETE, ours, None, but=uid)
         if is_new:
             self._happened(events.ASSIGNED_POD_ADD, None, pod)
-        if old is None or (is_new and self._is_as_assumed(old, uid)):
+        if old is None or (assumed is not None and _shows_no_difference(old, assumed.pod)):
             return
         for event in pod_update_events(events.ASSIGNED_POD, old.pod, pod):
             if not is_new or event.action is not ActionType.UPDATE_OTHER:
                 self._happened(event, old.pod, pod)
-
-    def _is_as_assumed(self, old: PodInfo, uid: str) -> bool:
-        """Whether others see no difference: a pod may be resized or labelled anew while it is being bound."""
-        new = self._cluster.placements[uid].pod
-        return new.takes_the_same(old) and new.pod.metadata.labels == old.pod.metadata.labels
 
     def _set_pending(self, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -258,3 +252,8 @@ class EventHandlers:
     def _nomination_ended(self, pod: Pod, *, but: str = "") -> None:
         """Others of no higher priority had to leave room for the pod, as if it were on its node."""
         self._happened(events.ASSIGNED_POD_DELETE, pod, None, but=but, priority_max=pod.spec.priority or 0)
+
+
+def _shows_no_difference(old: PodInfo, new: PodInfo) -> bool:
+    """To others: a pod may be resized or labelled anew while it is being bound."""
+    return new.takes_the_same(old) and new.pod.metadata.labels == old.pod.metadata.labels

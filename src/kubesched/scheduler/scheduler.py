@@ -357,15 +357,14 @@ class Scheduler:
 
     def _watch(self, task: asyncio.Task[Any]) -> None:
         if task.done():
-            self._task_done(task)
+            _tell_bug(task)
         else:
             self._tasks.add(task)
             task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task ended with a bug task=%s error=%s", task.get_name(), error, exc_info=error)
+        _tell_bug(task)
 
     # -- for people
 
@@ -406,6 +405,12 @@ class Scheduler:
 
 def _start_soon(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
     return asyncio.get_running_loop().create_task(work, name=name)
+
+
+def _tell_bug(task: asyncio.Task[Any]) -> None:
+    """If the task that is done ended with one."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("a task ended with a bug task=%s error=%s", task.get_name(), error, exc_info=error)
 
 
 def _failure_of(binding: Binding, status: Status) -> Failure:

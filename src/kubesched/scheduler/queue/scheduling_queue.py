@@ -164,15 +164,21 @@ class SchedulingQueue:
 
     def move(
         self, event: ClusterEvent, old: Any = None, new: Any = None, *, but: str = "", priority_max: int | None = None
-    ) -> None:
-        """Something happened that may make parked pods schedulable: those of `priority_max` or less, all but one."""
+    ) -> bool:
+        """Something happened that may make parked pods schedulable: those of `priority_max` or less, all but one.
+
+        False when no plugin of any profile listens to the event."""
+        if not self.is_of_interest(event):
+            return False
         if not self.in_flight and not self.parked:
-            return
+            return True
         happening = Happening(event, old, new, priority_max, but)
-        self._note(happening)
+        if self.in_flight:
+            self.in_flight.note(happening)
         for profile, hints in self._hints.items():
             for group in self.parked.groups(profile, hints.table.listeners(event)):
                 self._move_group(group, hints, happening)
+        return True
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Plugins want these pods tried now, whatever their backoff; those in flight will be when they come back."""
