@@ -135,6 +135,8 @@ class PreFilterResult:
         if isinstance(node_names, str):
             raise TypeError(f"node_names is the text {node_names!r}, want a collection of names")
         self.node_names = frozenset(node_names) if node_names is not None else None
+        if self.node_names and not all(isinstance(name, str) for name in self.node_names):
+            raise TypeError("node_names are not all texts")
 
 
 class Plugin:

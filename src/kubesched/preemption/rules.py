@@ -40,7 +40,7 @@ SENIORITY = attrgetter("seniority")
 @dataclass(frozen=True, slots=True)
 class Rules:
     #: (victim, preemptor, node) -> may it be preempted? On top of its lower priority; None for no further rule.
-    may_be_victim: Callable[[PodInfo, PodInfo, NodeInfo], bool] | None = None
+    may_be_victim: Callable[[PodInfo, PodInfo, NodeInfo], object] | None = None
     #: A key that sorts the most important pod first.
     importance: Callable[[PodInfo], Any] = SENIORITY
     criteria: Sequence[Criterion] = CRITERIA

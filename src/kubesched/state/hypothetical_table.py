@@ -11,7 +11,7 @@ the dictionaries (taint sets, label values, images) of that table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, overload
+from typing import SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class HypotheticalTable(NodeTable):
             self._row_by_name = {self._parent.name_of(row): position for position, row in enumerate(rows)}
         return self._row_by_name.get(name, -1)
 
-    def name_of(self, row: int) -> str:
+    def name_of(self, row: SupportsIndex) -> str:
         return self._parent.name_of(int(self._parent_rows[row]))
 
     @property

@@ -10,7 +10,7 @@ Amounts are int64, cut at `AMOUNT_MAX` so that the sum of two never wraps; the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,7 @@ class NodeTable:
         info = self.by_name.get(name)
         return info.row if info is not None else -1
 
-    def name_of(self, row: int) -> str:
+    def name_of(self, row: SupportsIndex) -> str:
         return self._infos[row].name
 
     def allocatable_span(self, resources: tuple[str, ...]) -> tuple[int, int]:

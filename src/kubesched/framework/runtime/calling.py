@@ -105,7 +105,7 @@ def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count:
     if isinstance(said, Verdicts):
         why, domains = said.of_domain, said.domains
         if why is None or domains is None:
-            why = said.why
+            why = _column_of(said)
             if not _are_integers(why, node_count):
                 return wrong_answer(plugin, "Filter", f"answered with verdicts that are not {node_count} integers")
         elif not _are_integers(domains, node_count) or not _are_integers(why, len(why)):
@@ -124,8 +124,12 @@ def checked_verdicts(plugin: Plugin, said: Verdicts | Status | None, node_count:
     return said
 
 
-def _statuses_of(verdicts: Any) -> Any:
+def _column_of(verdicts: Any) -> Any:
     """Whatever a plugin has put there."""
+    return verdicts._why
+
+
+def _statuses_of(verdicts: Any) -> Any:
     return verdicts.statuses
 
 
@@ -145,7 +149,7 @@ def _is_filter_answer(plugin: Plugin, answer: object) -> bool:
 
 def _is_post_filter_answer(_: Plugin, answer: object) -> bool:
     match answer:
-        case (None | PostFilterResult(), None | Status()):
+        case (None | PostFilterResult(nominated_node=None | str()), None | Status()):
             return True
     return False
 
@@ -153,7 +157,7 @@ def _is_post_filter_answer(_: Plugin, answer: object) -> bool:
 def _is_permit_answer(_: Plugin, answer: object) -> bool:
     match answer:
         case (Status(is_wait=True), int() | float() | np.integer() as timeout_s):
-            return timeout_s == timeout_s  # not NaN
+            return bool(timeout_s == timeout_s)  # not NaN
         case (None | Status(is_wait=False), _):
             return True
     return False

@@ -206,7 +206,7 @@ class Runtime:
                 continue
             if not status.is_wait:
                 return _rejected_or_error(plugin, f'running Permit plugin "{plugin.name}"', status)
-            waits_s[plugin.name] = min(timeout_s, PERMIT_WAIT_S_MAX)
+            waits_s[plugin.name] = float(min(timeout_s, PERMIT_WAIT_S_MAX))
         if not waits_s:
             return None
         self.handle.waiting_pods.add(WaitingPod(pod, node_name, waits_s, self._clock))

@@ -50,7 +50,7 @@ class KeyedHeap:
         entry = [self._key(pod), self._arrivals, pod]
         self._entries[pod.uid] = entry
         try:
-            if not self._line or self._line[-1] < entry:
+            if not self._line or _comes_before(self._line[-1], entry):
                 self._line.append(entry)
             else:
                 heapq.heappush(self._heap, entry)
@@ -117,7 +117,7 @@ class KeyedHeap:
             heapq.heappop(heap)
         if not heap:
             return line[0] if line else None
-        return heap[0] if not line or heap[0] < line[0] else line[0]
+        return heap[0] if not line or _comes_before(heap[0], line[0]) else line[0]
 
     def _recover(self, error: BaseException) -> None:
         """Some keys cannot be compared: a pod out of turn is better than one that is lost."""
@@ -145,3 +145,8 @@ class KeyedHeap:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def _comes_before(one: Any, other: Any) -> bool:
+    """What a plugin's keys answer when they are compared need not be a bool: NumPy has its own."""
+    return bool(one < other)
