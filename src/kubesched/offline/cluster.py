@@ -74,7 +74,14 @@ class Cluster:
         metrics = Metrics()
         self._loop = PrivateLoop()
         self._scheduler = Scheduler(
-            self._state, self._world, self._clock, chance, metrics, start_binding=self._loop.start_at_once
+            self._state,
+            self._world,
+            self._clock,
+            chance,
+            metrics,
+            # None of ours asks for its task before it waits, but who knows what a plugin from outside does.
+            start_binding=self._loop.start_at_once if plugins or available else self._loop.run_at_once,
+            tells_of_bindings=False,
         )
         self._runtimes = build_profiles(
             configuration,

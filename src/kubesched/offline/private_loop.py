@@ -4,7 +4,7 @@ A notebook calls `cluster.run()` while its own loop is running, and asyncio allo
 around is set aside for the duration of the call: nothing of it runs meanwhile, as with any call that takes a while.
 
 Binding cycles hardly ever wait for anything offline. `start_at_once` runs them up to where they do, so that most are
-over without a turn of the loop.
+over without a turn of the loop. `run_at_once` does so without a task, for those that do not ask which one they run in.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import asyncio
 import contextvars
 import sys
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -43,6 +44,15 @@ class PrivateLoop:
         finally:
             asyncio.tasks._enter_task(loop, outer)
         return task
+
+    def run_at_once(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
+        """Runs the work up to where it first waits for something; the task that goes on from there, or None when there
+        is no more to do. Until then the work must not ask for its task: it is in that of the caller."""
+        try:
+            waits_for = work.send(None)
+        except StopIteration:
+            return None
+        return asyncio.Task(_go_on(work, waits_for), loop=self._loop, name=name)
 
     @property
     def has_turn_to_take(self) -> bool:
@@ -85,6 +95,32 @@ class Loop(asyncio.SelectorEventLoop):
             self.first_step = callback, context
             return None
         return super().call_soon(callback, *args, context=context)
+
+
+async def _go_on(work: Coroutine[Any, Any, T], waits_for: object) -> T:
+    return await _Rest(work, waits_for)
+
+
+class _Rest(Generic[T]):
+    """What is left of a coroutine that was run, by hand, to where it waits for something."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], waits_for: object) -> None:
+        self._work = work
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                answer = yield waits_for
+            except BaseException as error:
+                step = partial(self._work.throw, error)
+            else:
+                step = partial(self._work.send, answer)
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:

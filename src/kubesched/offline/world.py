@@ -74,17 +74,18 @@ class World:
     # -- ClusterPort
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        stored = self._live(pod)
+        stored: Pod | None = self._live(pod)
         if stored is None:
             raise ApiError(404, "NotFound", f'pods "{pod.metadata.name}" not found')
-        if stored.spec.node_name:
-            message = f"pod {pod.metadata.name} is already assigned to node {stored.spec.node_name!r}"
+        spec = stored.spec
+        if spec.node_name:
+            message = f"pod {pod.metadata.name} is already assigned to node {spec.node_name!r}"
             raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on pods/binding "{pod.name}": {message}')
         self.revision += 1
         bound = replace(
             stored,
             metadata=self._next_version(stored.metadata),
-            spec=replace(stored.spec, node_name=node_name),
+            spec=replace(spec, node_name=node_name),
             status=self._as_started(stored.status),
         )
         self._store(kinds.POD, bound)
@@ -163,7 +164,9 @@ class World:
         """The stored object, if it is still the same one."""
         metadata = obj.metadata
         stored = self._objects.get((kinds.of(obj).kind, metadata.namespace, metadata.name))
-        return stored if stored is not None and stored.metadata.uid == metadata.uid else None
+        if stored is obj or (stored is not None and stored.metadata.uid == metadata.uid):
+            return stored
+        return None
 
     def _check_version(self, obj: Object) -> None:
         stored = self._live(obj)

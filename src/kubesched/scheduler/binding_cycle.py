@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from kubesched.api.core import Pod
 from kubesched.api.errors import ApiError, KubeschedError, TransportError
@@ -75,7 +75,9 @@ class Binding:
         self._port = port
         self._clock = clock
         self._report = to
+        #: What it runs in, as far as it can be cancelled there.
         self._task: asyncio.Task[object] | None = None
+        self._has_begun = False
         #: What the cycle ends with when it is cut short.
         self._cut_short: Status | None = None
 
@@ -91,8 +93,15 @@ class Binding:
         """As `cancel`, but as an error: no plugin turned the pod away, so it is tried again soon."""
         return self._cut(Status.error(message), self.runtime.handle.waiting_pods.preempt)
 
+    def runs_in(self, task: asyncio.Task[Any]) -> None:
+        """The task in which `run` does, or goes on."""
+        self._task = task
+        if self._cut_short is not None and self._has_begun:
+            task.cancel()
+
     async def run(self) -> None:
         """To its end, which is reported in any case."""
+        self._has_begun = True
         try:
             status = await self._bind_pod()
         except asyncio.CancelledError:
@@ -112,7 +121,7 @@ class Binding:
             return False
         if self._cut_short is None:
             self._cut_short = status
-            if not end_wait(self.queued.uid, status.message) and self._task is not None:
+            if not end_wait(self.queued.uid, status.message) and self._task is not None and self._has_begun:
                 self._task.cancel()
         return True
 
@@ -123,12 +132,12 @@ class Binding:
             return status
         has_pre_bind_work = status is None
         if has_pre_bind_work or runtime.handle.waiting_pods.get(self.queued.uid) is not None:
-            self._task = asyncio.current_task()
-            await self._nominate(pod, node_name)
+            if self._cut_short is None:
+                await self._nominate(pod, node_name)
             status = await runtime.wait_on_permit(pod)
             if status is not None:
                 return status
-        if self._cut_short is not None:  # before there was a task to cancel
+        if self._cut_short is not None:  # before there was anything to cancel
             return self._cut_short
         self.stage = _PRE_BIND
         self._report.permitted(self)
@@ -137,7 +146,6 @@ class Binding:
             if status is not None:
                 return status
         if (writing := self._report.drop_status_write(self.queued.uid)) is not None:
-            self._task = asyncio.current_task()
             await asyncio.shield(writing)
         self.stage = _BIND
         status = await runtime.bind(state, pod, node_name)

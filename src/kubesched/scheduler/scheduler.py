@@ -39,8 +39,8 @@ from kubesched.state.pod_info import PodInfo
 
 log = logging.getLogger("kubesched.scheduler")
 
-#: Makes a task of a name and a coroutine.
-TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any]]
+#: Makes a task of a name and a coroutine; None when it has run to its end already.
+TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any] | None]
 
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
@@ -64,8 +64,10 @@ class Scheduler:
         metrics: Metrics,
         *,
         start_binding: TaskStarter | None = None,
+        tells_of_bindings: bool = True,
     ) -> None:
-        """`start_binding` makes a task of a binding cycle; the default is the loop's own way."""
+        """`start_binding` makes a task of a binding cycle; the default is the loop's own way. `tells_of_bindings`:
+        record an event for each pod that was bound."""
         self.state = state
         self.clock = clock
         self.metrics = metrics
@@ -78,6 +80,7 @@ class Scheduler:
         metrics.before_export(self._count_running)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._start_binding = start_binding or _start_soon
+        self._tells_of_bindings = tells_of_bindings
         self._awake = asyncio.Event()
         self._stopping = False
         self._turns = 0
@@ -199,7 +202,10 @@ class Scheduler:
             self.queue.done(uid)  # nothing that happens from here on can make the pod unschedulable
         self._bindings[uid] = binding
         self._running_count += 1
-        self._watch(self._start_binding(f"binding of {queued.key}", binding.run()))
+        task = self._start_binding(f"binding of {queued.key}", binding.run())
+        if task is not None:
+            binding.runs_in(task)
+            self._watch(task)
 
     async def stop(self) -> None:
         """No new cycle, and none that waits for an extender; binding cycles end before their bind call or finish it,
@@ -290,13 +296,14 @@ class Scheduler:
                 queued.attempts,
                 took(took_s),
             )
-        runtime.handle.record_event(
-            queued.pod,
-            type="Normal",
-            reason="Scheduled",
-            action="Binding",
-            note=f"Successfully assigned {queued.key} to {decision.node_name}",
-        )
+        if self._tells_of_bindings:
+            runtime.handle.record_event(
+                queued.pod,
+                type="Normal",
+                reason="Scheduled",
+                action="Binding",
+                note=f"Successfully assigned {queued.key} to {decision.node_name}",
+            )
         if decision.state.pods_to_activate:
             self._activate(decision)
 
