@@ -18,9 +18,10 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult
 from kubesched.framework.runtime.changes import Changes, changes_since
 from kubesched.framework.runtime.kept_crowd import KeptCrowd
-from kubesched.framework.runtime.kept_scores import KeptScores, Score
-from kubesched.framework.runtime.kept_verdicts import KeptVerdicts, reads_of
+from kubesched.framework.runtime.kept_scores import KeptScores
+from kubesched.framework.runtime.kept_verdicts import FilterRule, KeptVerdicts, reads_of
 from kubesched.framework.runtime.metering import Meter
+from kubesched.framework.runtime.score_part import Score, ScoreRule
 from kubesched.framework.runtime.signing import UNSIGNED, Signature, Versions
 from kubesched.framework.status import LASTING_SKIP, Status
 from kubesched.state.cluster_state import ClusterState
@@ -44,19 +45,19 @@ class Lineup:
         pre_scorers: Collection[str],
     ) -> None:
         self.filters = list(filters)
+        self.filter_rules = [FilterRule(plugin) for plugin in filters]
         self.pre_filter_names = {plugin.name for plugin in (*gates, *filters)}
         self.table_filters = [plugin for plugin in (*gates, *filters) if reads_of(plugin.filter_reads).table]
         kinds = {kind for plugin in (*gates, *filters) for kind in reads_of(plugin.filter_reads).objects}
         kinds |= {kind for plugin, _ in scores for kind in reads_of(plugin.score_reads).objects}
         #: Kinds of other objects that some of them read.
         self.objects = tuple(kinds)
-        self._scores = list(scores)
-        self._pre_scorers = pre_scorers
+        self._score_rules = [
+            ScoreRule(plugin, weight, runs_pre_score=plugin.name in pre_scorers) for plugin, weight in scores
+        ]
 
     def scores(self) -> list[Score]:
-        return [
-            Score(plugin, weight, runs_pre_score=plugin.name in self._pre_scorers) for plugin, weight in self._scores
-        ]
+        return [Score(rule) for rule in self._score_rules]
 
 
 #: Of an evaluation that keeps nothing.
@@ -85,7 +86,7 @@ class Evaluation:
         self.lasting_skips: frozenset[str] = frozenset()
         #: What all PreFilter plugins together said, kept by `Filtering` while no answer changes.
         self.outcome: Any = None
-        self.verdicts = KeptVerdicts(lineup.filters, self.state, state, meter)
+        self.verdicts = KeptVerdicts(lineup.filter_rules, self.state, state, meter)
         self.scores = KeptScores(lineup.scores, self.verdicts, self.state, state, meter)
         self._crowds: dict[Hashable, KeptCrowd] = {}
         self._lineup = lineup

@@ -11,19 +11,17 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.framework.cycle_state import CycleState
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubesched.framework.plugin import MAX_NODE_SCORE
 from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes, rows_together
-from kubesched.framework.runtime.kept_verdicts import KeptVerdicts, reads_of
+from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
 from kubesched.framework.runtime.leaders import Leaders
 from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.runtime.score_calls import (
-    Rate,
     check_range,
     is_same_scale,
     normalized_rows,
@@ -33,104 +31,11 @@ from kubesched.framework.runtime.score_calls import (
     run_pre_score,
     scale_of,
 )
+from kubesched.framework.runtime.score_part import NO_SCORES, Score
 from kubesched.framework.status import LASTING_SKIP
 from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
-
-_NO_SCORES: Ints = np.empty(0, dtype=np.int64)
-
-
-class Score:
-    """One plugin's part."""
-
-    __slots__ = (
-        "can_rate",
-        "counts",
-        "has_misfits",
-        "is_adopted",
-        "is_uniform",
-        "normalized",
-        "normalizes",
-        "plugin",
-        "rate",
-        "raw",
-        "reads",
-        "reads_feasible",
-        "runs_pre_score",
-        "scale",
-        "shares",
-        "skips_for_good",
-        "table_reads",
-        "weight",
-    )
-
-    def __init__(self, plugin: Plugin, weight: int, *, runs_pre_score: bool) -> None:
-        self.plugin = plugin
-        self.weight = weight
-        self.runs_pre_score = runs_pre_score
-        self.normalizes = hasattr(plugin, "normalize_rows")
-        reads = reads_of(plugin.score_reads)
-        #: The aspects of nodes that its answers depend on, in whatever way.
-        self.reads = reads.row | reads.table | aspects.MEMBERSHIP
-        self.table_reads = reads.table
-        self.reads_feasible = reads.feasible
-        self.can_rate = hasattr(plugin, "rate")
-        self.scale: Any = None
-        #: Its scores are in the sums; not so while PreScore says Skip.
-        self.counts = False
-        #: PreScore said Skip, and will as long as the pod's signature stands.
-        self.skips_for_good = False
-        #: Some rows are out of range, which does not matter until they fit.
-        self.has_misfits = False
-        #: All rows have the same raw score, so that it does not matter which of them fit.
-        self.is_uniform = False
-        #: Its scores are another evaluation's: PreScore has yet to run for this one.
-        self.is_adopted = False
-        self.raw: Ints = _NO_SCORES
-        #: The same array as `raw` for plugins that do not normalise.
-        self.normalized: Ints = _NO_SCORES
-        #: The arrays are another evaluation's as well: whoever changes them first takes a copy.
-        self.shares = False
-        #: The rule for one node, made when it is first needed after PreScore.
-        self.rate: Rate | None = None
-
-    def allocate(self, capacity: int) -> None:
-        """For a plugin that normalises."""
-        self.raw = np.zeros(capacity, dtype=np.int64)
-        self.normalized = np.zeros(capacity, dtype=np.int64)
-        self.shares = False
-
-    def begin(self, scores: Ints, capacity: int) -> None:
-        """With the scores of all rows, for a plugin that does not normalise."""
-        self.raw = self.normalized = np.empty(capacity, dtype=np.int64)
-        self.raw[: len(scores)] = scores
-        self.raw[len(scores) :] = 0
-        self.shares = False
-
-    def adopt(self, other: Score) -> None:
-        self.raw, self.normalized, self.scale = other.raw, other.normalized, other.scale
-        self.shares = other.shares = True
-        self.has_misfits, self.is_uniform = other.has_misfits, other.is_uniform
-        self.counts, self.is_adopted = True, self.runs_pre_score
-
-    def own(self) -> None:
-        """Before the arrays are changed."""
-        if self.shares:
-            self.raw = self.raw.copy()
-            self.normalized = self.normalized.copy() if self.normalizes else self.raw
-            self.shares = False
-
-    def forget(self) -> None:
-        """Back to not counting, with no arrays."""
-        self.counts = self.has_misfits = self.is_uniform = False
-        self.scale = None
-        self.raw = self.normalized = _NO_SCORES
-
-    @property
-    def size_bytes(self) -> int:
-        """Arrays that are shared belong to nobody: there are few of them, however many share."""
-        return 0 if self.shares else self.raw.nbytes * (2 if self.normalizes else 1)
 
 
 class KeptScores:
@@ -144,12 +49,17 @@ class KeptScores:
     ) -> None:
         self._make_scores = scores
         self._scores: list[Score] | None = None
-        self.total: Ints = _NO_SCORES
+        self.total: Ints = NO_SCORES
         self._verdicts = verdicts
         self._state = state
         self._cluster = cluster
         self._meter = meter
-        self._sums: Ints = _NO_SCORES
+        self._sums: Ints = NO_SCORES
+        #: The sums are another's as well, as the arrays of a score may be.
+        self._shares_sums = False
+        #: What scores that are shared with others add up to, and whose they are; None once one is another.
+        self._common: Ints | None = None
+        self._common_to: Collection[str] = ()
         self._row_count = -1
         #: Made once the totals of single rows change one after the other; None while all may have changed.
         self._leaders: Leaders | None = None
@@ -164,23 +74,34 @@ class KeptScores:
 
     def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins that are named `alike`."""
-        theirs = {score.plugin.name: score for score in other.scores}
-        self.total = np.zeros(len(other.total), dtype=np.int64)
-        self._sums = np.zeros(len(other.total), dtype=np.int64)
+        theirs = {score.name: score for score in other.scores}
+        self.total = np.empty(len(other.total), dtype=np.int64)
+        self._sums = self._common = other._sum_of(alike)
+        self._common_to, self._shares_sums = alike, True
         self._row_count = other._row_count
         for score in self.scores:
-            known = theirs.get(score.plugin.name) if score.plugin.name in alike else None
+            known = theirs.get(score.name) if score.name in alike else None
             if known is not None and known.skips_for_good:
                 score.skips_for_good = True
-                self._state.skip_score.add(score.plugin.name)
+                self._state.skip_score.add(score.name)
             elif known is not None and known.counts:
                 score.adopt(known)
-                self._sums += score.normalized * score.weight
+
+    def _sum_of(self, alike: Collection[str]) -> Ints:
+        """Of scores that are shared with another from now on; to be read only."""
+        common = self._common
+        if common is None or alike is not self._common_to:
+            common = np.zeros(len(self.total), dtype=np.int64)
+            for score in self.scores:
+                if score.counts and score.name in alike:
+                    common += score.normalized * score.weight
+            self._common, self._common_to = common, alike
+        return common
 
     def pre_filter_asked(self, name: str) -> None:
         """The plugin's PreFilter may have left other data, which its rule for one node was made of."""
         for score in self._scores or ():
-            if score.plugin.name == name:
+            if score.name == name:
                 score.rate = None
 
     def best(self) -> Sequence[int] | NDArray[np.intp]:
@@ -205,7 +126,8 @@ class KeptScores:
         touched: list[RowIndex] = [slice(0, table.row_count)]
         if changes is None:
             self.total = np.zeros(verdicts.capacity, dtype=np.int64)
-            self._sums = np.zeros(verdicts.capacity, dtype=np.int64)
+            self._sums, self._shares_sums = np.zeros(verdicts.capacity, dtype=np.int64), False
+            self._common = None
             for score in self.scores:
                 score.forget()
         elif verdicts.refolded is not None:
@@ -279,16 +201,17 @@ class KeptScores:
     def _stays_skipped(self, score: Score, changed: int) -> bool:
         if score.skips_for_good:
             return True
-        return not score.table_reads & changed and not score.counts and score.plugin.name in self._state.skip_score
+        return not score.table_reads & changed and not score.counts and score.name in self._state.skip_score
 
     def _rate(self, score: Score, rows: list[int]) -> bool:
         """Ask about one row after the other; False when more must be done than taking the new scores."""
         rate = score.rate
         if rate is None:
             rate = score.rate = rate_of(score.plugin, self._state)
-        self._meter.evaluated("Score", score.plugin.name, len(rows))
+        self._meter.evaluated("Score", score.name, len(rows))
         sampled = self._state.plugin_meter
         started_s = sampled.now() if sampled is not None else 0.0
+        self._own_sums()
         # Single numbers are read and written faster through a memoryview.
         infos, raw, sums = self._cluster.nodes.infos, score.raw.data, self._sums.data
         for row in rows:
@@ -299,12 +222,12 @@ class KeptScores:
             if score.normalizes or not 0 <= points <= MAX_NODE_SCORE:
                 return False
             if score.shares:
-                score.own()
+                self._own(score)
                 raw = score.raw.data
             sums[row] += (points - before) * score.weight
             raw[row] = points
         if sampled is not None:
-            sampled.plugin_took(score.plugin.name, "Score", sampled.now() - started_s)
+            sampled.plugin_took(score.name, "Score", sampled.now() - started_s)
         return True
 
     def _rates(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
@@ -314,13 +237,12 @@ class KeptScores:
         return self._rate(score, changes.few)
 
     def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
-        reads = reads_of(score.plugin.score_reads)
         whole = slice(0, self._cluster.nodes.row_count)
-        if changes is None or reads.table & changes.aspects or (reads.feasible and rescale):
+        if changes is None or score.table_reads & changes.aspects or (score.reads_feasible and rescale):
             return whole
         if not score.counts:
-            return None if score.plugin.name in self._state.skip_score else whole
-        return changes.rows if (reads.row | aspects.MEMBERSHIP) & changes.aspects and len(changes.rows) else None
+            return None if score.name in self._state.skip_score else whole
+        return changes.rows if score.row_reads & changes.aspects and len(changes.rows) else None
 
     def _pre_score(self, score: Score, fitting: _Fitting) -> None:
         status = run_pre_score(score.plugin, self._state, fitting.nodes, self._meter)
@@ -333,7 +255,7 @@ class KeptScores:
         """Bring one plugin's scores and their share of the sums up to date; returns the rows where they changed."""
         table = self._cluster.nodes
         whole = slice(0, table.row_count)
-        if score.plugin.name in self._state.skip_score:
+        if score.name in self._state.skip_score:
             if not score.counts:
                 return None
             # Also of rows that are nobody's now: they may be somebody's before the plugin is asked again.
@@ -342,6 +264,8 @@ class KeptScores:
             return whole
         is_first = not score.counts
         score.counts = True
+        if is_first and score.name in self._common_to:
+            self._common = None
         if is_first and score.normalizes:
             score.allocate(self._verdicts.capacity)
         if asked is not None:
@@ -349,13 +273,14 @@ class KeptScores:
             if not score.normalizes:
                 if is_first:
                     score.begin(raw, self._verdicts.capacity)
+                    self._own_sums()
                     self._sums[whole] += raw if score.weight == 1 else raw * score.weight
                     self._check(score, whole)
                     return whole
                 self._put(score, asked, raw)
                 self._check(score, asked)
                 return asked
-            score.own()
+            self._own(score)
             if isinstance(asked, slice):
                 asked = whole if score.scale is None else _differing(score.raw[asked], raw, self._row_count)
                 score.raw[whole] = raw
@@ -365,7 +290,10 @@ class KeptScores:
                 score.raw[asked] = raw
         if not score.normalizes or (asked is None and not rescale):
             return None
+        if asked is None and fitting.is_whole and score.scaled_count == table.row_count:
+            return None
         scale = scale_of(score.plugin, self._state, fitting.of(score))
+        score.scaled_count = table.row_count if fitting.is_whole else -1
         if not is_same_scale(scale, score.scale):
             score.scale, asked = scale, whole
         if asked is not None:
@@ -375,10 +303,21 @@ class KeptScores:
 
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
         """Take new normalised scores, and the difference to the old ones into the sums."""
-        score.own()
+        self._own(score)
+        self._own_sums()
         change = normalized - score.normalized[index]
         self._sums[index] += change if score.weight == 1 else change * score.weight
         score.normalized[index] = normalized
+
+    def _own(self, score: Score) -> None:
+        """Before its scores are changed."""
+        if score.shares:
+            score.own()
+            self._common = None
+
+    def _own_sums(self) -> None:
+        if self._shares_sums:
+            self._sums, self._shares_sums = self._sums.copy(), False
 
     def _check(self, score: Score, index: RowIndex) -> None:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
@@ -392,12 +331,13 @@ class KeptScores:
 class _Fitting:
     """The rows that fit, for those who ask."""
 
-    __slots__ = ("_count", "_fits", "_nodes", "_whole")
+    __slots__ = ("_count", "_fits", "_nodes", "_whole", "is_whole")
 
     def __init__(self, whole: NodeSet, verdicts: KeptVerdicts) -> None:
         self._whole = whole
         self._count = verdicts.fit_count
-        self._fits: Bools | None = None if self._count == len(whole) else verdicts.fits[whole.index]
+        self.is_whole = self._count == len(whole)
+        self._fits: Bools | None = None if self.is_whole else verdicts.fits[whole.index]
         self._nodes: NodeSet | None = whole if self._fits is None else None
 
     @property

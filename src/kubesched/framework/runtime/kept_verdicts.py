@@ -38,9 +38,23 @@ class _Plan(NamedTuple):
     of_all: tuple[int, ...]
 
 
+class FilterRule:
+    """What is known of a plugin before any pod comes."""
+
+    __slots__ = ("can_judge", "name", "plugin", "row_reads", "table_reads")
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.can_judge = hasattr(plugin, "judge")
+        reads = reads_of(plugin.filter_reads)
+        self.row_reads = reads.row | aspects.MEMBERSHIP
+        self.table_reads = reads.table
+
+
 class KeptVerdicts:
-    def __init__(self, filters: Sequence[Plugin], state: CycleState, cluster: ClusterState, meter: Meter) -> None:
-        self.filters = list(filters)
+    def __init__(self, filters: Sequence[FilterRule], state: CycleState, cluster: ClusterState, meter: Meter) -> None:
+        self.filters = filters
         self.statuses: list[Status | None] = [None]
         self.verdicts: list[NDArray[np.int32] | None] = [None] * len(self.filters)
         self.fits: Bools = np.empty(0, dtype=np.bool_)
@@ -77,7 +91,7 @@ class KeptVerdicts:
         self.fits, self.fit_count = np.zeros(capacity, dtype=np.bool_), 0
         self._is_adopted = False
         self._unasked.clear()
-        self._answered = [plugin.name not in self._state.skip_filter for plugin in self.filters]
+        self._answered = [rule.name not in self._state.skip_filter for rule in self.filters]
         for k in range(len(self.filters)):
             if self._answered[k]:
                 self._answer(k, slice(0, table.row_count), self._ask(k, table.all_nodes()))
@@ -92,16 +106,16 @@ class KeptVerdicts:
         self.capacity = other.capacity
         self.statuses, self._status_ids = list(other.statuses), dict(other._status_ids)
         self._status_count_at_start = other._status_count_at_start
-        self.fits = np.zeros(self.capacity, dtype=np.bool_)
-        places = {plugin.name: k for k, plugin in enumerate(other.filters)}
+        places = {rule.name: k for k, rule in enumerate(other.filters)}
         self._answered = [False] * len(self.filters)
-        for k, plugin in enumerate(self.filters):
-            theirs = places.get(plugin.name) if plugin.name in alike else None
-            if theirs is None:
+        for k, rule in enumerate(self.filters):
+            theirs = places.get(rule.name, -1) if rule.name in alike else -1
+            if theirs < 0:
                 self._unasked.add(k)
                 continue
             verdict = other.verdicts[theirs]
-            self.verdicts[k] = verdict.copy() if verdict is not None else None
+            if verdict is not None:
+                self.verdicts[k] = verdict.copy()
             self._answered[k] = other._answered[theirs]
 
     @property
@@ -122,7 +136,7 @@ class KeptVerdicts:
         if self._is_adopted:
             self._is_adopted = False
             self._unasked.clear()
-            self._fold(slice(0, self._cluster.nodes.row_count))
+            self._fold_anew()
             self.fits_changed, self.refolded = True, None
             self._plans.clear()
         if changes.aspects & aspects.MEMBERSHIP:
@@ -171,8 +185,8 @@ class KeptVerdicts:
     def rejected_by(self, names: Collection[str], row_count: int) -> Bools:
         """The rows that some filter of these names rejects."""
         rejected = np.zeros(row_count, dtype=np.bool_)
-        for plugin, verdict in zip(self.filters, self.verdicts, strict=True):
-            if verdict is not None and plugin.name in names:
+        for rule, verdict in zip(self.filters, self.verdicts, strict=True):
+            if verdict is not None and rule.name in names:
                 rejected |= verdict[:row_count] != 0
         return rejected
 
@@ -188,28 +202,28 @@ class KeptVerdicts:
     # -- following
 
     def _plan(self, changed: int) -> _Plan:
-        of_rows, of_all = [], []
-        for k, plugin in enumerate(self.filters):
-            reads = reads_of(plugin.filter_reads)
-            skipped = plugin.name in self._state.skip_filter
-            if k in self._unasked or skipped == self._answered[k] or (not skipped and reads.table & changed):
+        of_rows, of_all, skip_filter = [], [], self._state.skip_filter
+        for k, rule in enumerate(self.filters):
+            skipped = rule.name in skip_filter
+            if k in self._unasked or skipped == self._answered[k] or (not skipped and rule.table_reads & changed):
                 of_all.append(k)
-            elif not skipped and (reads.row | aspects.MEMBERSHIP) & changed:
+            elif not skipped and rule.row_reads & changed:
                 of_rows.append(k)
         return _Plan(tuple(of_rows), tuple(of_all))
 
     def _follow_few(self, asked: tuple[int, ...], rows: list[int]) -> None:
         infos = self._cluster.nodes.infos
         for k in asked:
-            plugin = self.filters[k]
-            if not hasattr(plugin, "judge"):
+            rule = self.filters[k]
+            plugin = rule.plugin
+            if not rule.can_judge:
                 index = np.array(rows, dtype=np.intp)
                 self._answer(k, index, self._ask(k, NodeSet(self._cluster.nodes, index)))
                 continue
-            judge = self._judges.get(plugin.name)
+            judge = self._judges.get(rule.name)
             if judge is None:
-                judge = self._judges[plugin.name] = judge_of(plugin, self._state)
-            self._meter.evaluated("Filter", plugin.name, len(rows))
+                judge = self._judges[rule.name] = judge_of(plugin, self._state)
+            self._meter.evaluated("Filter", rule.name, len(rows))
             sampled = self._state.plugin_meter
             started_s = sampled.now() if sampled is not None else 0.0
             column = self.verdicts[k]
@@ -224,7 +238,9 @@ class KeptVerdicts:
                 elif verdict is not None:
                     verdict[row] = 0
             if sampled is not None:
-                sampled.plugin_took(plugin.name, "Filter", sampled.now() - started_s)
+                sampled.plugin_took(rule.name, "Filter", sampled.now() - started_s)
+        if self._is_adopted:
+            return
         # Single numbers are read and written faster through a memoryview.
         rejecting = [verdict.data for verdict in self.verdicts if verdict is not None]
         fits = self.fits.data
@@ -245,7 +261,8 @@ class KeptVerdicts:
         picked = NodeSet(self._cluster.nodes, changes.rows)
         for k in asked:
             self._answer(k, changes.rows, self._ask(k, picked))
-        self.fits_changed |= self._fold(changes.rows)
+        if not self._is_adopted:
+            self.fits_changed |= self._fold(changes.rows)
 
     def _follow_all(self, asked: tuple[int, ...]) -> None:
         """Ask about all rows; only those whose answer is another than before count as changed."""
@@ -290,7 +307,7 @@ class KeptVerdicts:
         verdict[index] = codes
 
     def _ask(self, k: int, nodes: NodeSet) -> NDArray[np.int32] | int:
-        plugin = self.filters[k]
+        plugin = self.filters[k].plugin
         return self.encode(plugin, vector_verdicts(plugin, self._state, nodes, self._meter))
 
     def _fold(self, index: RowIndex) -> bool:
@@ -308,6 +325,17 @@ class KeptVerdicts:
             self.fits[index] = after
             self._count()
         return changed
+
+    def _fold_anew(self) -> None:
+        row_count = self._cluster.nodes.row_count
+        fits: Bools = np.zeros(self.capacity, dtype=np.bool_)
+        fits[:row_count] = True
+        self.fits, self.fit_count = fits, row_count
+        rejecting = [verdict for verdict in self.verdicts if verdict is not None]
+        if rejecting:
+            for verdict in rejecting:
+                fits &= verdict == 0
+            self._count()
 
     def _count(self) -> None:
         self.fit_count = int(np.count_nonzero(self.fits[: self._cluster.nodes.row_count]))
