@@ -4,6 +4,9 @@ A plugin that will not sign a pod is left out of that pod's evaluation and asked
 good as long as the pod that it was made for still has the signature under which it is kept. One for a new signature
 starts from the one used last: pods that follow each other often differ in little, and what plugins know that signed
 both alike need not be asked for again.
+
+Few are kept until a signature comes back whose evaluation is gone: where hardly two pods are alike, keeping what nobody
+asks for again would only cost memory, and the processor's caches.
 """
 
 from __future__ import annotations
@@ -68,6 +71,8 @@ class KeptEvaluations:
         self.enabled = enabled
         #: However small they are, no more than so many are kept.
         self.count_max = _COUNT_MAX
+        #: So many are worth keeping, as far as is known.
+        self._count_wanted = _COUNT_MIN
 
     def evaluation(self, pod_info: PodInfo) -> Evaluation:
         """The kept evaluation of the pod's signature, or a new one; not yet refreshed."""
@@ -82,6 +87,9 @@ class KeptEvaluations:
                 return found
             del self._kept[signature]
             self._meter.batch_flushed("expired")
+        elif signature.has_come:
+            self._count_wanted = min(2 * self._count_wanted, _COUNT_MAX)
+        signature.has_come = True
         self._meter.batch_no_hint()
         lineup = self._lineup(self._signing.unsigned(signature))
         made = Evaluation(pod_info, lineup, self._state, self._meter, signature=signature, signed_at=versions)
@@ -100,7 +108,7 @@ class KeptEvaluations:
             self._largest_bytes = max(self._largest_bytes, last.size_bytes)
         self._kept[evaluation.signature] = evaluation
         budget = _BYTES_MIN + _BYTES_PER_NODE * self._state.nodes.row_count
-        count_max = min(self.count_max, max(_COUNT_MIN, budget // max(1, self._largest_bytes)))
+        count_max = min(self.count_max, self._count_wanted, max(_COUNT_MIN, budget // max(1, self._largest_bytes)))
         while len(self._kept) > count_max:
             self._kept.popitem(last=False)
             self._meter.batch_flushed("expired")

@@ -41,12 +41,14 @@ class Signature:
     """What each signer says about a pod: a number for each thing ever said, 0 where one will not sign. Equal ones are
     the same object, so that looking one up hashes nothing deep."""
 
-    __slots__ = ("codes", "is_whole")
+    __slots__ = ("codes", "has_come", "is_whole")
 
     def __init__(self, codes: tuple[int, ...]) -> None:
         self.codes = codes
         #: Nobody refused to sign.
         self.is_whole = 0 not in codes
+        #: Some pod with it was evaluated.
+        self.has_come = False
 
 
 #: Of a pod that nobody was asked about.
@@ -244,26 +246,31 @@ class _Template:
     def difference(self, other: _Template) -> int:
         """In what the two differ."""
         ours, theirs = self._spec, other._spec
+        alike = replace(
+            theirs,
+            affinity=ours.affinity,
+            containers=ours.containers,
+            init_containers=ours.init_containers,
+            resources=ours.resources,
+            overhead=ours.overhead,
+        )
+        if ours != alike:
+            return _ALL
         bits = 0
         if ours.affinity != theirs.affinity:
             bits |= _AFFINITY
-        if ours != replace(theirs, affinity=ours.affinity):
+        if (
+            ours.containers != theirs.containers
+            or ours.init_containers != theirs.init_containers
+            or ours.resources != theirs.resources
+            or ours.overhead != theirs.overhead
+        ):
+            bits |= _REQUESTS
             if not (
                 _differ_in_requests(ours.containers, theirs.containers)
                 and _differ_in_requests(ours.init_containers, theirs.init_containers)
             ):
                 return _ALL
-            alike = replace(
-                theirs,
-                affinity=ours.affinity,
-                containers=ours.containers,
-                init_containers=ours.init_containers,
-                resources=ours.resources,
-                overhead=ours.overhead,
-            )
-            if ours != alike:
-                return _ALL
-            bits |= _REQUESTS
         mine, others = self.pod.metadata, other.pod.metadata
         if (
             mine.labels != others.labels
