@@ -8,12 +8,13 @@ offers the resource. To all other pods the plugin has nothing to say, in the wor
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from kubesched.api.core import Node, Pod, PodResourceClaim
+from kubesched.api.pod_requests import pending_requests
 from kubesched.api.resource import ResourceClaim
 from kubesched.config.plugin_args import DynamicResourcesArgs
 from kubesched.framework.cycle_state import CycleState
@@ -22,7 +23,6 @@ from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, Verdicts
 from kubesched.framework.results import Diagnosis, PostFilterPreview
 from kubesched.framework.status import Status
-from kubesched.plugins.node_resources import requests_key
 from kubesched.plugins.node_resources_fit import provided_by_devices
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
@@ -59,9 +59,10 @@ class DynamicResources(Plugin):
         self._extended = handle.features.get("DRAExtendedResource", False)
 
     def sign(self, pod: Pod) -> Hashable | None:
+        """Without claims only by the names of what it asks for, for which devices may stand in."""
         if pod.spec.resource_claims:
             return None
-        return requests_key(pod) if self._extended else ()
+        return _asked_names(pending_requests(pod)) if self._extended else ()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         problem = why_held_back(pod, self.handle.state.objects)
@@ -116,9 +117,6 @@ class DynamicResources(Plugin):
         delegated = self._delegated(state.pod_info).resources
         return {"resources": [name for name in delegated if node.allocatable.get(name, 0) <= 0]}
 
-    def hint_sign(self, pod: Pod) -> Hashable | None:
-        return None if pod.spec.resource_claims else requests_key(pod)
-
     def events_to_register(self) -> list[ClusterEventWithHint]:
         """Pods with claims wait for no event. The others wait for a node that offers what they ask for."""
         node_grows = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
@@ -139,8 +137,12 @@ class DynamicResources(Plugin):
         if not self._extended:
             return _NOTHING
         provided = provided_by_devices(self.handle.state.objects)
-        names = tuple(name for name, amount in pod_info.requests.items() if amount > 0 and name in provided)
+        names = tuple([name for name in _asked_names(pod_info.requests) if name in provided])
         return Delegated(names) if names else _NOTHING
+
+
+def _asked_names(requests: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple([name for name, amount in requests.items() if amount > 0])
 
 
 def why_held_back(pod: Pod, objects: ObjectIndex) -> str:

@@ -60,7 +60,9 @@ class Asked:
         names = tuple([name for name, _ in resources])
         self._offered = ("pods", *names)
         self._taken = (POD_COUNT, *names)
-        self._least: Ints = np.array([[1], *([min(amount, AMOUNT_MAX)] for _, amount in resources)], dtype=np.int64)
+        self._least: Ints = np.array([1, *[min(amount, AMOUNT_MAX) for _, amount in resources]], dtype=np.int64)[
+            :, None
+        ]
         self._delegated_lines = [line for line, name in enumerate(self._offered) if name in delegated]
 
     def short(self, nodes: NodeSet) -> Bools:
@@ -295,8 +297,14 @@ NOTHING_IGNORED = Ignored()
 
 def _asked_resources(pod: PodInfo, ignored: Ignored) -> tuple[tuple[str, int], ...]:
     requests = pod.requests
-    scalars = (name for name in requests if name not in PRIMARY and is_scalar(name) and name not in ignored)
-    return tuple((name, amount) for name in (*PRIMARY, *scalars) if (amount := requests.get(name, 0)) > 0)
+    asked = [(name, requests[name]) for name in PRIMARY if requests.get(name, 0) > 0]
+    if len(asked) < len(requests):
+        asked += [
+            (name, amount)
+            for name, amount in requests.items()
+            if amount > 0 and name not in PRIMARY and is_scalar(name) and name not in ignored
+        ]
+    return tuple(asked)
 
 
 def _fits(asked: Asked, node: NodeInfo) -> bool:

@@ -50,17 +50,20 @@ class Assumed(NamedTuple):
 class AssumedRequest:
     """The resources that count for a pod, with what is assumed of it."""
 
-    __slots__ = ("amounts", "has_weights", "names", "resources", "taken", "weight_sum", "weights")
+    __slots__ = ("amounts", "has_weights", "names", "resources", "taken", "weight_sum")
 
     def __init__(self, resources: tuple[Assumed, ...]) -> None:
         self.resources = resources
         # As lines of the table's amounts.
         self.names = tuple([each.resource for each in resources])
         self.taken = tuple([_COUNTED.get(name, name) for name in self.names])
-        self.amounts: Ints = np.array([[min(each.amount, AMOUNT_MAX)] for each in resources], dtype=np.int64)
-        self.weights: Ints = np.array([[each.weight] for each in resources], dtype=np.int64)
+        self.amounts: Ints = np.array([min(each.amount, AMOUNT_MAX) for each in resources], dtype=np.int64)[:, None]
         self.weight_sum = sum([each.weight for each in resources])
         self.has_weights = self.weight_sum != len(resources)
+
+    @property
+    def weights(self) -> Ints:
+        return np.array([each.weight for each in self.resources], dtype=np.int64)[:, None]
 
 
 class Strategy:
