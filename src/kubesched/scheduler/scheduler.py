@@ -188,12 +188,11 @@ class Scheduler:
         if self._skips(queued.pod, runtime):
             self.queue.done(uid)
             return
-        started_s = self.clock.monotonic()
         self._attempted = queued
         outcome = await self._cycle.run(queued.pod_info, runtime)
         self._attempted = None
         if isinstance(outcome, Failure):
-            self._failures.handle(queued, runtime, outcome, started_s)
+            self._failures.handle(queued, runtime, outcome, self._cycle.started_s)
             return
         if outcome.state.pods_to_activate:
             self._activate(outcome)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +49,16 @@ class SchedulingCycle:
         self._now: Callable[[], float] = clock.monotonic
         self._chance = chance
         self._metrics = metrics
+        #: When the attempt under way began, or the last one.
+        self.started_s = 0.0
 
     async def run(self, pod_info: PodInfo, runtime: Runtime) -> Decision | Failure:
-        started_s = self._now()
+        self.started_s = started_s = self._now()
         epoch = self._cluster.nodes.journal.position
         try:
-            found = await self._find_node(pod_info, runtime, started_s)
+            found = self._find_node(pod_info, runtime)
+            if not isinstance(found, (Decision, Failure)):
+                found = await found
         except PluginFailure as failure:
             return Failure(failure.status)
         except KubeschedError as error:
@@ -69,26 +74,43 @@ class SchedulingCycle:
         self._cluster.nominator.clear(pod_info.uid)
         return self._reserve_and_permit(pod_info, runtime, found)
 
-    async def _find_node(self, pod_info: PodInfo, runtime: Runtime, started_s: float) -> Decision | Failure:
-        node_count = self._cluster.nodes.row_count
-        if node_count == 0:
+    def _find_node(
+        self, pod_info: PodInfo, runtime: Runtime
+    ) -> Decision | Failure | Coroutine[Any, Any, Decision | Failure]:
+        """To be awaited where extenders or PostFilter plugins are asked, who may take their time."""
+        if not self._cluster.nodes.row_count:
             return Failure(Status.unresolvable(NO_NODES_MESSAGE), None, CLEAR)
         state, evaluation = runtime.begin(pod_info)
-        fits, extenders = runtime.find_fits(state, evaluation), runtime.handle.extenders
-        if extenders and fits.count:
-            fits = await self._ask_extenders(pod_info.pod, extenders, fits)
+        fits = runtime.find_fits(state, evaluation)
+        if runtime.handle.extenders:
+            return self._find_with_extenders(state, runtime, fits)
         if not fits.count:
-            return await self._post_filter(runtime, state, FitError(pod_info.pod, node_count, fits.diagnosis))
-        if fits.count == 1:
-            row = int(fits.rows[0])
-        elif extenders:
-            row = self._one_of(await self._best_with_extenders(state, runtime, extenders, fits))
-        else:
-            row = self._one_of(runtime.best(state, fits))
-        node_name = self._cluster.nodes.infos[row].name
-        return Decision(node_name, state, fits.evaluated_count, fits.count, started_s)
+            return self._post_filter(state, runtime, fits)
+        row = int(fits.rows[0]) if fits.count == 1 else self._pick(runtime.best(state, fits))
+        return self._decision(state, fits, row)
 
-    async def _post_filter(self, runtime: Runtime, state: CycleState, fit_error: FitError) -> Failure:
+    async def _find_with_extenders(self, state: CycleState, runtime: Runtime, fits: Fits) -> Decision | Failure:
+        extenders = runtime.handle.extenders
+        if fits.count:
+            fits = await self._ask_extenders(state.pod_info.pod, extenders, fits)
+        if not fits.count:
+            return await self._post_filter(state, runtime, fits)
+        if fits.count == 1:
+            return self._decision(state, fits, int(fits.rows[0]))
+        totals = runtime.totals(state, fits)
+        totals = totals + await self._extender_scores(state.pod_info.pod, extenders, fits)
+        return self._decision(state, fits, self._pick(best_rows(fits.rows, totals)))
+
+    def _pick(self, rows: Sequence[int] | NDArray[np.intp]) -> int:
+        """One of these, by chance."""
+        return int(rows[self._chance.randrange(len(rows))])
+
+    def _decision(self, state: CycleState, fits: Fits, row: int) -> Decision:
+        node_name = self._cluster.nodes.infos[row].name
+        return Decision(node_name, state, fits.evaluated_count, fits.count, self.started_s)
+
+    async def _post_filter(self, state: CycleState, runtime: Runtime, fits: Fits) -> Failure:
+        fit_error = FitError(state.pod_info.pod, self._cluster.nodes.row_count, fits.diagnosis)
         if not runtime.plugins.post_filter:
             return rejection(fit_error, KEEP)
         result, status = await runtime.post_filter(state, fit_error.diagnosis)
@@ -102,10 +124,6 @@ class SchedulingCycle:
                 status.message,
             )
         return rejection(fit_error, result.nominated_node if result is not None else KEEP)
-
-    def _one_of(self, rows: Sequence[int] | NDArray[np.intp]) -> int:
-        """By chance."""
-        return int(rows[self._chance.randrange(len(rows))])
 
     def _reserve_and_permit(self, pod_info: PodInfo, runtime: Runtime, decision: Decision) -> Decision | Failure:
         """Failures here move no other pods: what was assumed is given back before anybody saw it."""
@@ -173,13 +191,6 @@ class SchedulingCycle:
             return fits
         fits.diagnosis.unschedulable_plugins.add(EXTENDER_PLUGIN)
         return Fits(rows, fits.diagnosis, None, fits.evaluated_count)
-
-    async def _best_with_extenders(
-        self, state: CycleState, runtime: Runtime, extenders: tuple[Extender, ...], fits: Fits
-    ) -> NDArray[np.intp]:
-        """The rows with the highest sum of what plugins and extenders say."""
-        totals = runtime.totals(state, fits)
-        return best_rows(fits.rows, totals + await self._extender_scores(state.pod_info.pod, extenders, fits))
 
     async def _extender_scores(self, pod: Pod, extenders: tuple[Extender, ...], fits: Fits) -> Ints:
         """Priorities times weight, brought to the scale of the plugins' scores. A failing extender adds nothing."""
