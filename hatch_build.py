@@ -39,8 +39,6 @@ HOT = (
     "api/quantity.py",
     "state/*.py",
     "framework/cycle_state.py",
-    "framework/results.py",
-    "framework/status.py",
     "framework/runtime/*.py",
     "plugins/*.py",
     "plugins/volume_binding/*.py",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kubesched.api.errors import KubeschedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from kubesched.api.core import Pod
     from kubesched.framework.runtime.metering import Meter
@@ -44,9 +44,9 @@ class CycleState:
 
     def __init__(self, pod_info: PodInfo, *, plugin_meter: Meter | None = None) -> None:
         self.pod_info = pod_info
-        self._values: dict[str, Any] = {}
+        self._values: dict[Hashable, Any] = {}
         #: The keys of values that are cloned with the state.
-        self._clonable: set[str] = set()
+        self._clonable: set[Hashable] = set()
         #: How much of a kept evaluation's own state is in here, by its version.
         self.absorbed_version = -1
         #: Names of plugins whose PreFilter / PreScore / PreBindPreFlight answered Skip.
@@ -64,14 +64,14 @@ class CycleState:
     def record_plugin_metrics(self) -> bool:
         return self.plugin_meter is not None
 
-    def write(self, key: str, value: Any) -> None:
+    def write(self, key: Hashable, value: Any) -> None:
         self._values[key] = value
         if hasattr(value, "clone"):
             self._clonable.add(key)
         else:
             self._clonable.discard(key)
 
-    def read(self, key: str, kind: type[T]) -> T:
+    def read(self, key: Hashable, kind: type[T]) -> T:
         try:
             value = self._values[key]
         except KeyError:
@@ -82,10 +82,10 @@ class CycleState:
             )
         return value
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: Hashable, default: Any = None) -> Any:
         return self._values.get(key, default)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: Hashable) -> None:
         self._values.pop(key, None)
         self._clonable.discard(key)
 
@@ -99,7 +99,7 @@ class CycleState:
         self.skip_filter |= other.skip_filter
         self.skip_score |= other.skip_score
 
-    def keys(self) -> Iterable[str]:
+    def keys(self) -> Iterable[Hashable]:
         return self._values.keys()
 
     def clone(self, pod_info: PodInfo | None = None) -> CycleState:
@@ -112,7 +112,7 @@ class CycleState:
         twin.skip_pre_bind = set(self.skip_pre_bind)
         return twin
 
-    def _clone_values(self, keys: set[str]) -> None:
+    def _clone_values(self, keys: set[Hashable]) -> None:
         for key in keys:
             self._values[key] = self._values[key].clone()
         self._clonable |= keys

@@ -16,6 +16,7 @@ import numpy as np
 from kubesched.api.core import Node, Pod, PodResourceClaim
 from kubesched.api.pod_requests import pending_requests
 from kubesched.api.resource import ResourceClaim
+from kubesched.build import mypyc_attr
 from kubesched.config.plugin_args import DynamicResourcesArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
@@ -46,6 +47,7 @@ class Delegated:
     resources: tuple[str, ...]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DynamicResources(Plugin):
     name = "DynamicResources"
     args_type = DynamicResourcesArgs

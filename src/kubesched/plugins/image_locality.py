@@ -11,6 +11,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from kubesched.api.core import Pod
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.plugin import ANY_DIFFERENCE, MAX_NODE_SCORE, Plugin, Reads
@@ -22,6 +23,7 @@ _FLOOR_BYTES = 23 * _MIB
 _CEILING_PER_CONTAINER_BYTES = 1000 * _MIB
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ImageLocality(Plugin):
     name = "ImageLocality"
     score_reads = Reads(table=aspects.IMAGES | aspects.MEMBERSHIP)

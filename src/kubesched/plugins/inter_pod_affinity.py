@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.api.core import Namespace, Node, Pod
+from kubesched.build import mypyc_attr
 from kubesched.config.plugin_args import InterPodAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
@@ -50,6 +51,7 @@ _READS = Reads(table=aspects.PODS | aspects.LABELS | aspects.MEMBERSHIP, objects
 _REMEMBERED_MAX = 4096
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class InterPodAffinity(Plugin):
     name = "InterPodAffinity"
     args_type = InterPodAffinityArgs

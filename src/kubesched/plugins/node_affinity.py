@@ -23,6 +23,7 @@ from kubesched.api.selectors import (
     PreferredTerms,
     syntax,
 )
+from kubesched.build import mypyc_attr
 from kubesched.config.plugin_args import NodeAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
@@ -55,6 +56,7 @@ class Required:
         return self.labels.matches(labels) and (self.terms is None or self.terms.matches(node_name, labels))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeAffinity(Plugin):
     name = "NodeAffinity"
     args_type = NodeAffinityArgs

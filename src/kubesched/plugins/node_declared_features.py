@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from kubesched.api.core import Node, Pod
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import (
     NODE,
@@ -39,6 +40,7 @@ class RequiredFeatures:
     names: frozenset[str]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeDeclaredFeatures(Plugin):
     name = "NodeDeclaredFeatures"
     filter_reads = Reads(row=aspects.DECLARED_FEATURES | aspects.MEMBERSHIP)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from kubesched.api.core import Node, Pod
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
@@ -19,6 +20,7 @@ from kubesched.state.node_table import NodeSet
 REASON = "node(s) didn't match the requested node name"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeName(Plugin):
     name = "NodeName"
     filter_reads = Reads(row=aspects.MEMBERSHIP)

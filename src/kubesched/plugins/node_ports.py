@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kubesched.api import host_ports
 from kubesched.api.core import Pod
 from kubesched.api.host_ports import ANY_ADDRESS, HostPort
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
@@ -30,6 +31,7 @@ class WantedPorts:
     ports: tuple[HostPort, ...]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodePorts(Plugin):
     name = "NodePorts"
     filter_reads = Reads(row=aspects.PORTS)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.api.core import Pod
+from kubesched.build import mypyc_attr
 from kubesched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
@@ -53,6 +54,7 @@ class BalancedRequest:
         self.steps: Ints = np.array([[[0], [min(amount, AMOUNT_MAX)]] for _, amount in resources], dtype=np.int64)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeResourcesBalancedAllocation(Plugin):
     name = "NodeResourcesBalancedAllocation"
     args_type = NodeResourcesBalancedAllocationArgs

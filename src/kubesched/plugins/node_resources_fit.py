@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kubesched.api.core import Node, Pod
 from kubesched.api.resource import DeviceClass
+from kubesched.build import mypyc_attr
 from kubesched.config.names import is_extended_resource
 from kubesched.config.plugin_args import NodeResourcesFitArgs
 from kubesched.framework.cycle_state import CycleState
@@ -94,6 +95,7 @@ class Insufficient(NamedTuple):
     unresolvable: bool
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs

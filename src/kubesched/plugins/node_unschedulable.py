@@ -10,6 +10,7 @@ from collections.abc import Hashable
 
 from kubesched.api import taints
 from kubesched.api.core import Node, Pod
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
@@ -21,6 +22,7 @@ from kubesched.state.node_table import NodeSet
 REASON = "node(s) were unschedulable"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeUnschedulable(Plugin):
     name = "NodeUnschedulable"
     filter_reads = Reads(row=aspects.UNSCHEDULABLE)

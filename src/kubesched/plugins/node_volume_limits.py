@@ -21,6 +21,7 @@ import numpy as np
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.errors import KubeschedError
 from kubesched.api.storage import CSIDriver, CSINode, StorageClass, VolumeAttachment
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
@@ -77,6 +78,7 @@ class ForeignClaimError(KubeschedError):
     """An ephemeral volume whose claim belongs to somebody else."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeVolumeLimits(Plugin):
     name = "NodeVolumeLimits"
     #: For pods that are signed, which are those without volumes that need attaching.

@@ -16,6 +16,7 @@ import numpy as np
 from kubesched.api.core import Node, Pod, TopologySpreadConstraint
 from kubesched.api.errors import SelectorError
 from kubesched.api.meta import Object
+from kubesched.build import mypyc_attr
 from kubesched.config.plugin_args import PodTopologySpreadArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import (
@@ -66,6 +67,7 @@ class _Defaults(NamedTuple):
 _NO_DEFAULTS = _Defaults((), (), -1)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PodTopologySpread(Plugin):
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kubesched.build import mypyc_attr
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.plugin import Plugin
 from kubesched.state.pod_info import PodInfo
@@ -19,6 +20,7 @@ class Queued(Protocol):
     def timestamp(self) -> float: ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PrioritySort(Plugin):
     name = "PrioritySort"
 

@@ -7,11 +7,13 @@ when the last one is gone.
 from __future__ import annotations
 
 from kubesched.api.core import Pod
+from kubesched.build import mypyc_attr
 from kubesched.framework.events import POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.status import Status
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SchedulingGates(Plugin):
     name = "SchedulingGates"
 

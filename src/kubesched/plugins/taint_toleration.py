@@ -13,6 +13,7 @@ import numpy as np
 
 from kubesched.api import taints
 from kubesched.api.core import Node, Pod, Taint, Toleration
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
@@ -30,6 +31,7 @@ REASON = "node(s) had untolerated taint(s)"
 _REMEMBERED_MAX = 1024
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TaintToleration(Plugin):
     name = "TaintToleration"
     filter_reads = Reads(row=aspects.TAINTS)

@@ -21,6 +21,7 @@ from kubesched.api.core import (
     Pod,
     RBDVolumeSource,
 )
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
@@ -54,6 +55,7 @@ class Restrictions:
         return Restrictions(self.disks, self.claims, set(self.users))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class VolumeRestrictions(Plugin):
     name = "VolumeRestrictions"
     filter_reads = Reads(row=aspects.PODS)

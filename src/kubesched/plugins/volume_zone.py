@@ -15,6 +15,7 @@ import numpy as np
 
 from kubesched.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.storage import StorageClass
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
@@ -53,6 +54,7 @@ class Topologies:
     wanted: tuple[Topology, ...]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class VolumeZone(Plugin):
     name = "VolumeZone"
     #: For pods that are signed, which are those without claims.

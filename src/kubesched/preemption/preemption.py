@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kubesched.api.core import Pod
 from kubesched.api.errors import KubeschedError
+from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.extender import Victims
 from kubesched.framework.handle import Handle
@@ -45,6 +46,7 @@ class Finding:
     nomination: str | None = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Preemption:
     """`candidates_percentage` of the promising nodes, but at least `candidates_min`, are found before one is chosen."""
 
