@@ -371,7 +371,8 @@ class SchedulingQueue:
         if pod.first_attempt is None:
             pod.first_attempt = self._clock.now()
         self.active.push(pod)
-        self._blame(pod, frozenset(pod.rejected_by))
+        if pod.attempts or pod.blamed:
+            self._blame(pod, frozenset(pod.rejected_by))
         self._metrics.queue_incoming_pods("active", why)
         self._on_ready()
 
