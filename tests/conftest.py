@@ -8,11 +8,26 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from kubesched import build
+
 # A run says the same as the run before, on any machine. `--hypothesis-profile=explore` looks at other examples.
 for name, is_fixed in (("any machine", True), ("explore", False)):
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile(name, derandomize=is_fixed, deadline=None, suppress_health_check=slow)
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_report_header() -> str:
+    return f"kubesched: {build.kind()} build"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`pure_only("why")`: a few tests replace parts of a class, which compiled classes do not allow."""
+    if build.kind() == "pure":
+        return
+    for item in items:
+        if (marked := item.get_closest_marker("pure_only")) is not None:
+            item.add_marker(pytest.mark.skip(reason=f"pure build only: {marked.args[0]}"))
 
 
 @pytest.fixture(autouse=True)

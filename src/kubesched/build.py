@@ -20,6 +20,6 @@ else:
 
 
 def kind() -> Literal["compiled", "pure"]:
-    state = Path(__file__).parent / "state"
-    is_compiled = any((state / f"node_table{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+    one_of_all = Path(__file__).parent / "api" / "quantity"
+    is_compiled = any(one_of_all.with_name(one_of_all.name + suffix).exists() for suffix in EXTENSION_SUFFIXES)
     return "compiled" if is_compiled else "pure"

@@ -504,6 +504,7 @@ def planted(fault: Callable[[Harness], None]) -> Any:
         Interleavings.sabotage = original
 
 
+@pytest.mark.pure_only("faults are planted in classes; that the property finds them is no matter of the build")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_found(fault: Callable[[Harness], None]) -> None:

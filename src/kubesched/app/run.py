@@ -157,7 +157,8 @@ def _log_settings(options: RunOptions) -> None:
     config = options.live.config
     log.info(
         "starting kubesched version=%s build=%s python=%s profiles=%s",
-        version("kubesched"), build.kind(), platform.python_version(), ",".join(p.scheduler_name for p in config.profiles),
+        version("kubesched"), build.kind(), platform.python_version(),
+        ",".join(profile.scheduler_name for profile in config.profiles),
     )  # fmt: skip
     lease = f"{config.leader_election.resource_namespace}/{config.leader_election.resource_name}"
     log.info(
