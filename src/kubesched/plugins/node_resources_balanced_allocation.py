@@ -13,22 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kubesched.api.core import Pod
 from kubesched.build import mypyc_attr
 from kubesched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
+from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads
 from kubesched.framework.status import Status
+from kubesched.plugins.kept_columns import Floats, KeptColumns
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet
+from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
 
 SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
@@ -36,22 +37,22 @@ SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
 # NumPy calculates with these in a third of the time that it takes with a Python int.
 _ONE: Final[Ints] = np.array(1, dtype=np.int64)
 _HALF: Final[Ints] = np.array(MAX_NODE_SCORE // 2, dtype=np.int64)
+_WHOLE: Final[Floats] = np.array(1.0)
 #: A double holds whole numbers up to twice as much.
 _EXACT_MAX: Final = 1 << 52
-
-Floats: TypeAlias = NDArray[np.float64]
+#: Lists of resources of which columns are kept.
+_KEPT_MAX: Final = 4
 
 
 class BalancedRequest:
     """The resources that are balanced for a pod, with what it asks for (0 for a primary one it does not name)."""
 
-    __slots__ = ("names", "resources", "steps")
+    __slots__ = ("amounts", "names", "resources")
 
     def __init__(self, resources: tuple[tuple[str, int], ...]) -> None:
         self.resources = resources
         self.names = tuple([name for name, _ in resources])
-        #: (resources, 2, 1): what is added to the used amount, before and with the pod.
-        self.steps: Ints = np.array([[[0], [min(amount, AMOUNT_MAX)]] for _, amount in resources], dtype=np.int64)
+        self.amounts: Floats = np.array([float(min(amount, AMOUNT_MAX)) for _, amount in resources])[:, None]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -62,19 +63,40 @@ class NodeResourcesBalancedAllocation(Plugin):
     signs_template = True
     sign_ignores = frozenset({METADATA, AFFINITY})
 
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._names = [spec.name for spec in args.resources]
+        self._columns: dict[tuple[str, ...], _Columns] = {}
+
     def sign(self, pod: Pod) -> Hashable:
         return requests_key(pod)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         requests = state.pod_info.requests
-        names = [spec.name for spec in self.args.resources]
-        if not any(requests.get(name, 0) for name in names):
+        if not any(requests.get(name, 0) for name in self._names):
             return Status.skip(lasting=True)
-        state.write(SCORE_STATE_KEY, balanced_request(state.pod_info, names))
+        state.write(SCORE_STATE_KEY, balanced_request(state.pod_info, self._names))
         return None
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
-        return _score_rows(state.read(SCORE_STATE_KEY, BalancedRequest), nodes)
+        asked = state.read(SCORE_STATE_KEY, BalancedRequest)
+        return _score_rows(asked, nodes, self._columns_of(asked.names, nodes))
+
+    def _columns_of(self, names: tuple[str, ...], nodes: NodeSet) -> _Columns | None:
+        """For all nodes that there really are, as long as all of them offer all of it, and doubles hold how much."""
+        table = self.handle.state.nodes
+        if nodes.table is not table or not isinstance(nodes.index, slice) or not names:
+            return None
+        lowest, highest = table.allocatable_span(names)
+        if lowest <= 0 or highest > _EXACT_MAX:
+            return None
+        columns = self._columns.get(names)
+        if columns is None:
+            if len(self._columns) >= _KEPT_MAX:
+                return None
+            columns = self._columns[names] = _Columns(table, names)
+        columns.follow()
+        return columns
 
     def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
         return partial(score, state.read(SCORE_STATE_KEY, BalancedRequest))
@@ -133,13 +155,54 @@ def _sum(numbers: list[float]) -> float:
 
 
 def _compare(after: int, before: int) -> int:
-    return MAX_NODE_SCORE // 2 + (MAX_NODE_SCORE // 2 + after - before) // 2
+    return (_START + after - before) // 2
+
+
+#: Of a score, before it is halved.
+_START: Final = MAX_NODE_SCORE + MAX_NODE_SCORE // 2
 
 
 # -- kernels: the same for all rows of a set
 
 
-def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
+class _Columns(KeptColumns):
+    """What is used and offered, as doubles, and what a score starts from: half of it is added to the evenness with the
+    pod."""
+
+    def __init__(self, table: NodeTable, names: tuple[str, ...]) -> None:
+        super().__init__(table)
+        self._names = names
+        self.used: Floats = np.empty((0, 0))
+        self.offered: Floats = np.empty((0, 0))
+        self.start: Ints = np.empty(0, dtype=np.int64)
+
+    def make(self, capacity: int) -> None:
+        self.used = np.zeros((len(self._names), capacity))
+        self.offered = np.ones((len(self._names), capacity))
+        self.start = np.zeros(capacity, dtype=np.int64)
+
+    def take_all(self, nodes: NodeSet) -> None:
+        used, offered = self.used[:, nodes.index], self.offered[:, nodes.index]
+        used[:] = nodes.table.taken.block(self._names, nodes.index)
+        np.maximum(nodes.table.allocatable.block(self._names, nodes.index), 1, out=offered)
+        self.start[nodes.index] = _START - _evenness_rows(np.minimum(used / offered, _WHOLE))
+
+    def take(self, row: int, node: NodeInfo) -> None:
+        fractions = []
+        for line, name in enumerate(self._names):
+            used, offered = node.requested.get(name, 0), max(node.allocatable.get(name, 0), 1)
+            self.used[line, row], self.offered[line, row] = min(used, AMOUNT_MAX), min(offered, AMOUNT_MAX)
+            fractions.append(_fraction(used, offered))
+        self.start[row] = _START - _evenness(fractions)
+
+
+def _score_rows(asked: BalancedRequest, nodes: NodeSet, columns: _Columns | None) -> Ints:
+    if columns is not None:
+        fractions: Floats = columns.used[:, nodes.index] + asked.amounts
+        fractions /= columns.offered[:, nodes.index]
+        scores = _evenness_rows(np.minimum(fractions, _WHOLE, out=fractions))
+        scores += columns.start[nodes.index]
+        return np.right_shift(scores, _ONE, out=scores)
     table = nodes.table
     if not asked.resources:
         return np.full(len(nodes), _compare(MAX_NODE_SCORE, MAX_NODE_SCORE), dtype=np.int64)
@@ -147,9 +210,9 @@ def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
     lowest, highest = table.allocatable_span(asked.names)
     used = table.taken.block(asked.names, nodes.index)
     if lowest > 0:
-        scores = _compare_rows(_fractions(used, asked.steps, capacity, highest))
+        scores = _compare_rows(_fractions(used, asked, capacity, highest))
     else:
-        scores = _compare_ragged(_fractions(used, asked.steps, np.maximum(capacity, 1), highest), capacity > 0)
+        scores = _compare_ragged(_fractions(used, asked, np.maximum(capacity, 1), highest), capacity > 0)
     if highest == CUT_CAPACITY:
         infos = nodes.infos()
         for position in np.flatnonzero((capacity == CUT_CAPACITY).any(axis=0)).tolist():
@@ -157,12 +220,13 @@ def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
     return scores
 
 
-def _fractions(used: Ints, steps: Ints, capacity: Ints, highest: int) -> Floats:
+def _fractions(used: Ints, asked: BalancedRequest, capacity: Ints, highest: int) -> Floats:
     """(resources, 2, nodes): the used share, before and with the pod."""
     if highest > _EXACT_MAX:
+        steps = np.array([[[0], [min(amount, AMOUNT_MAX)]] for _, amount in asked.resources], dtype=np.int64)
         return np.minimum((used[:, None] + steps) / capacity[:, None], 1.0)
     # Sums that a double does not hold are above any capacity, and cut to 1.
-    fractions: Floats = used.astype(np.float64)[:, None] + steps
+    fractions: Floats = used.astype(np.float64)[:, None] + np.stack([np.zeros_like(asked.amounts), asked.amounts], 1)
     fractions /= capacity.astype(np.float64)[:, None]
     return np.minimum(fractions, 1.0, out=fractions)
 
@@ -194,7 +258,7 @@ def _compare_rows(fractions: Floats) -> Ints:
 
 
 def _evenness_rows(fractions: Floats) -> Ints:
-    """(2, nodes): `_evenness` before and with the pod; `fractions` are used up."""
+    """`_evenness` by node, before and with the pod where fractions are; they are used up."""
     deviation: Floats = fractions[0]
     if len(fractions) == 2:
         deviation -= fractions[1]

@@ -144,7 +144,8 @@ class NodeResourcesFit(Plugin):
         return None
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
-        return self._strategy.score_rows(state.read(SCORE_STATE_KEY, AssumedRequest), nodes)
+        assumed = state.read(SCORE_STATE_KEY, AssumedRequest)
+        return self._strategy.score_rows(assumed, nodes, of_table=self.handle.state.nodes)
 
     def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
         return partial(self._strategy.score, state.read(SCORE_STATE_KEY, AssumedRequest))

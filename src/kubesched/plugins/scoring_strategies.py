@@ -19,9 +19,10 @@ from kubesched.api.core import Pod
 from kubesched.api.pod_requests import assumed_requests
 from kubesched.config.plugin_args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
+from kubesched.plugins.kept_columns import Floats, KeptColumns
 from kubesched.plugins.node_resources import CPU, MEMORY, PRIMARY, is_scalar
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeSet
+from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeSet, NodeTable
 
 #: The highest score of a shape point; shapes are stretched to MAX_NODE_SCORE.
 _MAX_SHAPE_SCORE = 10
@@ -37,6 +38,11 @@ _FLOATS_PAY = 512
 # NumPy calculates with these in a third of the time that it takes with a Python int.
 _ONE: Final[Ints] = np.array(1, dtype=np.int64)
 _HUNDRED: Final[Ints] = np.array(MAX_NODE_SCORE, dtype=np.int64)
+_NONE: Final[Floats] = np.array(0.0)
+_ALL: Final[Floats] = np.array(float(MAX_NODE_SCORE))
+#: Lists of resources of which columns are kept.
+_KEPT_MAX: Final = 4
+
 #: Lines in which placed pods count with what is assumed of them.
 _COUNTED: Final = {CPU: NONZERO_CPU, MEMORY: NONZERO_MEMORY}
 
@@ -50,14 +56,16 @@ class Assumed(NamedTuple):
 class AssumedRequest:
     """The resources that count for a pod, with what is assumed of it."""
 
-    __slots__ = ("amounts", "has_weights", "names", "resources", "taken", "weight_sum")
+    __slots__ = ("amounts", "has_weights", "hundredfold", "names", "resources", "taken", "weight_sum")
 
     def __init__(self, resources: tuple[Assumed, ...]) -> None:
         self.resources = resources
         # As lines of the table's amounts.
         self.names = tuple([each.resource for each in resources])
         self.taken = tuple([_COUNTED.get(name, name) for name in self.names])
-        self.amounts: Ints = np.array([min(each.amount, AMOUNT_MAX) for each in resources], dtype=np.int64)[:, None]
+        amounts = [min(each.amount, AMOUNT_MAX) for each in resources]
+        self.amounts: Ints = np.array(amounts, dtype=np.int64)[:, None]
+        self.hundredfold: Floats = np.array([float(amount * MAX_NODE_SCORE) for amount in amounts])[:, None]
         self.weight_sum = sum([each.weight for each in resources])
         self.has_weights = self.weight_sum != len(resources)
 
@@ -76,6 +84,7 @@ class Strategy:
             assert strategy.requested_to_capacity_ratio is not None, "the configuration was validated"
             self._shape = shape_scores(strategy.requested_to_capacity_ratio.shape)
         self._shape_column: Ints = np.array(self._shape or (), dtype=np.int64)
+        self._columns: dict[tuple[str, ...], _Columns] = {}
 
     def assumed(self, pod: Pod) -> AssumedRequest:
         """Container requests and overhead, never pod-level requests; a scalar resource not asked for does not count."""
@@ -109,11 +118,16 @@ class Strategy:
             return 0
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
 
-    def score_rows(self, assumed: AssumedRequest, nodes: NodeSet) -> Ints:
-        """`score` of all nodes of the set."""
+    def score_rows(self, assumed: AssumedRequest, nodes: NodeSet, *, of_table: NodeTable | None = None) -> Ints:
+        """`score` of all nodes of the set. Columns are kept of `of_table`."""
         if not assumed.resources:
             return np.zeros(len(nodes), dtype=np.int64)
         table = nodes.table
+        if table is of_table and isinstance(nodes.index, slice):
+            columns = self._columns_of(assumed, table)
+            if columns is not None:
+                offered = columns.offered[:, nodes.index]
+                return self._mean(columns.percent(assumed, nodes), offered, assumed, all_offered=True)
         capacity = table.allocatable.block(assumed.names, nodes.index)
         lowest, highest = table.allocatable_span(assumed.names)
         share = table.taken.block(assumed.taken, nodes.index) + assumed.amounts
@@ -128,7 +142,21 @@ class Strategy:
                 scores[position] = self.score(assumed, infos[position])
         return scores
 
-    def _mean(self, points: Ints, capacity: Ints, assumed: AssumedRequest, *, all_offered: bool) -> Ints:
+    def _columns_of(self, assumed: AssumedRequest, table: NodeTable) -> _Columns | None:
+        """As long as all nodes offer all of it, and doubles hold how much."""
+        lowest, highest = table.allocatable_span(assumed.names)
+        if lowest <= 0 or highest > _QUOTIENT_SAFE:
+            return None
+        columns = self._columns.get(assumed.names)
+        if columns is None or columns.table is not table:
+            if columns is None and len(self._columns) >= _KEPT_MAX:
+                return None
+            columns = _Columns(table, assumed.names, assumed.taken, counts_free=self._counts_free)
+            self._columns[assumed.names] = columns
+        columns.follow()
+        return columns
+
+    def _mean(self, points: Ints, capacity: Ints | Floats, assumed: AssumedRequest, *, all_offered: bool) -> Ints:
         """Per node; `points` are used up."""
         weights: Ints | None = None
         if self._shape is not None:
@@ -148,6 +176,51 @@ class Strategy:
         # Where no weight counts, the total is 0 as well.
         weights = np.maximum(weights, 1)
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
+
+
+class _Columns(KeptColumns):
+    """Per resource the hundredfold of what counts before the pod comes, and what is offered, as doubles."""
+
+    def __init__(self, table: NodeTable, names: tuple[str, ...], taken: tuple[str, ...], *, counts_free: bool) -> None:
+        super().__init__(table)
+        self._names = names
+        self._taken = taken
+        self._counts_free = counts_free
+        self._shares: Floats = np.empty((0, 0))
+        self.offered: Floats = np.empty((0, 0))
+
+    def percent(self, assumed: AssumedRequest, nodes: NodeSet) -> Ints:
+        """As `_percent`. What a double does not hold is far out of range, and cut to it."""
+        shares, offered = self._shares[:, nodes.index], self.offered[:, nodes.index]
+        points: Floats
+        if self._counts_free:
+            points = shares - assumed.hundredfold
+            np.maximum(points, _NONE, out=points)
+            points /= offered
+        else:
+            points = shares + assumed.hundredfold
+            points /= offered
+            np.minimum(points, _ALL, out=points)
+        return points.astype(np.int64)
+
+    def make(self, capacity: int) -> None:
+        self._shares, self.offered = np.zeros((len(self._names), capacity)), np.ones((len(self._names), capacity))
+
+    def take_all(self, nodes: NodeSet) -> None:
+        offered = nodes.table.allocatable.block(self._names, nodes.index)
+        shares = nodes.table.taken.block(self._taken, nodes.index)
+        if self._counts_free:
+            shares = offered - shares
+        np.multiply(shares, float(MAX_NODE_SCORE), out=self._shares[:, nodes.index])
+        np.maximum(offered, 1, out=self.offered[:, nodes.index])
+
+    def take(self, row: int, node: NodeInfo) -> None:
+        for line, name in enumerate(self._names):
+            offered, share = node.allocatable.get(name, 0), _used(name, node)
+            if self._counts_free:
+                share = offered - share
+            self._shares[line, row] = float(share * MAX_NODE_SCORE)
+            self.offered[line, row] = float(max(offered, 1))
 
 
 def _percent(share: Ints, capacity: Ints, highest: int) -> Ints:

@@ -273,8 +273,11 @@ class KeptScores:
             if not score.normalizes:
                 if is_first:
                     score.begin(raw, self._verdicts.capacity)
-                    self._own_sums()
-                    self._sums[whole] += raw if score.weight == 1 else raw * score.weight
+                    points = score.raw if score.weight == 1 else score.raw * score.weight
+                    if self._shares_sums:
+                        self._sums, self._shares_sums = self._sums + points, False
+                    else:
+                        np.add(self._sums, points, out=self._sums)
                     self._check(score, whole)
                     return whole
                 self._put(score, asked, raw)
