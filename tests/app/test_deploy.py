@@ -165,3 +165,9 @@ def test_the_image_runs_without_root_and_from_a_virtual_environment():
     copied = re.findall(r"^COPY ([^-].*) \S+$", text, re.M)
     root = DEPLOY.parent
     assert all((root / name).exists() for names in copied for name in names.split())
+
+
+def test_the_image_is_compiled_and_has_no_compiler():
+    build, run = (DEPLOY / "Containerfile").read_text().split("\nFROM ")[1:]
+    assert "gcc" in build and "hatch_build.py" in build and "grep build=compiled" in build
+    assert "gcc" not in run and "apt-get" not in run
