@@ -14,7 +14,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from kubesched.build import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ManualClock:
     """Starts at `start` (seconds since the epoch; the default is 2026-01-01T00:00:00Z) with `monotonic()` at zero."""
 
