@@ -74,7 +74,7 @@ async def _measure(pod_count: int, template_count: int) -> dict[str, Any]:
 
     small, other = _node("small", cpu=1), _node("small", cpu=1, pool="none")
     passing = _pod(-1, 1, cpu="1m", node_name="full-1", labels={"app": "nobody"})
-    vain: dict[str, Callable[[], None]] = {
+    vain: dict[str, Callable[[], bool]] = {
         "node added": lambda: queue.move(events.NODE_ADD, None, small),
         "node relabelled": lambda: queue.move(ClusterEvent(NODE, ActionType.UPDATE_NODE_LABEL), small, other),
         "pod placed": lambda: queue.move(events.ASSIGNED_POD_ADD, None, passing),
@@ -101,7 +101,7 @@ async def _measure(pod_count: int, template_count: int) -> dict[str, Any]:
     }
 
 
-def _median_us(event: Callable[[], None]) -> float:
+def _median_us(event: Callable[[], object]) -> float:
     event()
     took_s = []
     for _ in range(_ROUNDS):

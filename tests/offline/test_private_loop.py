@@ -27,7 +27,7 @@ def test_what_never_waits_is_over_at_once(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_waits_goes_on_in_a_task_of_its_own(way):
-    loop, steps = PrivateLoop(), []
+    loop, steps = PrivateLoop(), list[object]()
 
     async def work(woken: asyncio.Event) -> str:
         steps.append("begun")

@@ -452,7 +452,7 @@ def forget_without_move(harness: Harness) -> None:
     original = scheduler._apply_failed
 
     def silent(binding: Any, status: Status) -> None:
-        move, scheduler.queue.move = scheduler.queue.move, lambda *_, **__: None  # type: ignore[method-assign]
+        move, scheduler.queue.move = scheduler.queue.move, lambda *_, **__: False  # type: ignore[method-assign]
         try:
             original(binding, status)
         finally:
