@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched import build
 from kubesched.state import aspects
 from kubesched.state.journal import Journal
 from kubesched.state.node_table import RowIndex
@@ -15,8 +16,9 @@ from kubesched.state.node_table import RowIndex
 PICK_SHARE_MAX: Final = 0.25
 #: So many changed rows may be picked of however few.
 _PICKED_MIN: Final = 8
-#: Up to so many rows are dealt with one by one, since a set of columns takes its time however short they are.
-FEW_ROWS: Final = 16
+#: Up to so many rows are dealt with one by one, since a set of columns takes its time however short they are. Compiled
+#: code does more of them meanwhile.
+FEW_ROWS: Final = 28 if build.kind() == "compiled" else 16
 
 
 class Changes:
