@@ -75,8 +75,8 @@ class Signing:
         self._era = object()
         #: By namespace, labels and requests.
         self._templates: dict[Hashable, list[_Template]] = {}
-        #: What a template without its like is compared with: the newest of its labels, or of all.
-        self._newest_of: dict[Hashable, _Template] = {}
+        #: What a template without its like is compared with: the one seen last with its labels, or the newest of all.
+        self._latest_of: dict[Hashable, _Template] = {}
         self._newest: _Template | None = None
         #: By signer, what it ever said, numbered; no number is used twice.
         self._codes: list[dict[Hashable, int]] = [{} for _ in self.signers]
@@ -137,6 +137,9 @@ class Signing:
         """Signed as of these versions."""
         spec = _without_tokens(pod.spec)
         labels = pod.metadata.namespace, tuple(pod.metadata.labels.items())
+        latest = self._latest_of.get(labels)
+        if latest is not None and latest.versions == versions and latest.stamps(pod, spec):
+            return latest
         key = labels, tuple([tuple(container.resources.requests.items()) for container in spec.containers])
         templates = self._templates.get(key)
         if templates is not None:
@@ -144,9 +147,10 @@ class Signing:
                 if template.stamps(pod, spec):
                     if template.versions != versions:
                         self._sign_template(template, template, 0, versions)
+                    self._latest_of[labels] = template
                     return template
         template = _Template(pod, spec)
-        like = self._newest_of.get(labels, self._newest)
+        like = latest or self._newest
         difference = _ALL if like is None else template.difference(like)
         self._sign_template(template, like, difference, versions)
         self._remember(template, labels, key)
@@ -155,11 +159,11 @@ class Signing:
     def _remember(self, template: _Template, labels: Hashable, key: Hashable) -> None:
         if len(self._templates) >= _TEMPLATES_MAX:
             self._templates.clear()
-            self._newest_of.clear()
+            self._latest_of.clear()
         templates = self._templates.setdefault(key, [])
         templates.insert(0, template)
         del templates[_TEMPLATES_ALIKE_MAX:]
-        self._newest_of[labels] = self._newest = template
+        self._latest_of[labels] = self._newest = template
 
     def _sign_template(self, template: _Template, like: _Template | None, difference: int, versions: Versions) -> None:
         """Ask who looks at the difference; the others say what they said of `like`."""
