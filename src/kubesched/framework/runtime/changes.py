@@ -40,7 +40,12 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
     if noted is None:
         return None
     rows, aspects_of_rows = noted
-    changed = int(np.bitwise_or.reduce(aspects_of_rows))
+    changed = 0
+    if len(rows) <= FEW_ROWS:
+        for each in aspects_of_rows.tolist():
+            changed |= each
+    else:
+        changed = int(np.bitwise_or.reduce(aspects_of_rows))
     most = max(_PICKED_MIN, row_count * PICK_SHARE_MAX)
     if len(rows) > most:
         rows = np.unique(rows)
