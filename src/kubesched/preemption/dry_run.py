@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Verdicts
 from kubesched.framework.runtime.calling import PluginFailure
-from kubesched.framework.runtime.filtering import Filtering
+from kubesched.framework.runtime.fresh_verdicts import FreshVerdicts
 from kubesched.framework.status import Status
 from kubesched.preemption.budgets import Budgets
 from kubesched.preemption.candidate import Candidate
@@ -32,7 +32,7 @@ Positions = NDArray[np.intp]
 
 
 def dry_run(
-    filtering: Filtering,
+    verdicts: FreshVerdicts,
     state: CycleState,
     table: NodeTable,
     rows: Positions,
@@ -43,13 +43,13 @@ def dry_run(
 
     Each row must have some. A plugin that fails makes an ERROR status of the nodes that it failed on.
     """
-    if not filtering.tracks_pods(state):
+    if not verdicts.tracks_pods(state):
         try:
-            return _DryRun(filtering, state, table, rows, potential).outcomes(budgets)
+            return _DryRun(verdicts, state, table, rows, potential).outcomes(budgets)
         except PluginFailure:
             pass  # which nodes it was about shows when they are asked about one by one
     apart = [state.clone() for _ in range(len(rows))]
-    return _DryRun(filtering, state, table, rows, potential, apart).outcomes(budgets)
+    return _DryRun(verdicts, state, table, rows, potential, apart).outcomes(budgets)
 
 
 class _DryRun:
@@ -57,18 +57,18 @@ class _DryRun:
 
     def __init__(
         self,
-        filtering: Filtering,
+        verdicts: FreshVerdicts,
         state: CycleState,
         table: NodeTable,
         rows: Positions,
         potential: Sequence[Sequence[PodInfo]],
         apart: list[CycleState] | None = None,
     ) -> None:
-        self._filtering = filtering
+        self._verdicts = verdicts
         self._state = state
         self._apart = apart
         self._twin = table.hypothetical(rows)
-        self._promises = filtering.promises(state, self._twin)
+        self._promises = verdicts.promises(state, self._twin)
         self._counts = np.array([len(pods) for pods in potential], dtype=np.intp)
         self._starts = np.cumsum(self._counts) - self._counts
         self._pods = list(chain.from_iterable(potential))
@@ -150,15 +150,15 @@ class _DryRun:
     def _evaluate(self, state: CycleState, nodes: Positions, reading: int) -> Verdicts:
         twin = self._twin
         asked = twin.all_nodes() if len(nodes) == twin.row_count else twin.nodes_at(nodes)
-        return self._filtering.evaluate_with_nominated(state, asked, reading=reading, promises=self._promises)
+        return self._verdicts.evaluate_with_nominated(state, asked, reading=reading, promises=self._promises)
 
     def _take_off(self, pods: Positions, *, one_each: bool = True) -> None:
         self._twin.displace_all(self._batch, pods, one_each=one_each)
-        self._tell(self._filtering.remove_pod, pods)
+        self._tell(self._verdicts.remove_pod, pods)
 
     def _put_back(self, pods: Positions) -> None:
         self._twin.place_all(self._batch, pods, one_each=True)
-        self._tell(self._filtering.add_pod, pods)
+        self._tell(self._verdicts.add_pod, pods)
 
     def _tell(self, tell: Callable[[CycleState, PodInfo, NodeInfo], None], pods: Positions) -> None:
         """Bring the nodes' copies of PreFilter's data up to date."""

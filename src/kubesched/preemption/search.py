@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.results import NodeStatuses
-from kubesched.framework.runtime.filtering import Filtering
+from kubesched.framework.runtime.fresh_verdicts import FreshVerdicts
 from kubesched.framework.status import Status
 from kubesched.preemption.budgets import Budgets
 from kubesched.preemption.candidate import Candidate
@@ -44,7 +44,7 @@ class Search:
 
     def __init__(
         self,
-        filtering: Filtering,
+        verdicts: FreshVerdicts,
         rules: Rules,
         state: CycleState,
         table: NodeTable,
@@ -52,7 +52,7 @@ class Search:
         lowest: LowestPriorities,
         kept: Outcomes,
     ) -> None:
-        self._filtering = filtering
+        self._verdicts = verdicts
         self._rules = rules
         self._state = state
         self._table = table
@@ -129,7 +129,7 @@ class Search:
         if potential:
             tried = np.fromiter(potential, dtype=np.intp)
             pods_of_each = list(potential.values())
-            said = dry_run(self._filtering, self._state, self._table, tried, pods_of_each, self._budgets)
+            said = dry_run(self._verdicts, self._state, self._table, tried, pods_of_each, self._budgets)
             for row, outcome in zip(potential, said, strict=True):
                 outcomes[row] = outcome
                 self._kept.keep(row, outcome)

@@ -23,9 +23,9 @@ from kubesched.api.errors import KubeschedError
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, PreFilterResult, Verdicts
 from kubesched.framework.results import Diagnosis, NodeStatuses
-from kubesched.framework.runtime.calling import PluginFailure, call, failure
+from kubesched.framework.runtime.calling import PluginFailure, failure
 from kubesched.framework.runtime.evaluation import Evaluation
-from kubesched.framework.runtime.filter_calls import vector_verdicts
+from kubesched.framework.runtime.fresh_verdicts import FreshVerdicts
 from kubesched.framework.runtime.keeping import KeptEvaluations
 from kubesched.framework.runtime.kept_crowd import looks_at_one_node
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
@@ -34,16 +34,13 @@ from kubesched.framework.runtime.sieve import Sieve
 from kubesched.framework.status import Code, Status
 from kubesched.state import aspects
 from kubesched.state.cluster_state import ClusterState
-from kubesched.state.hypothetical_table import HypotheticalTable
-from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
-from kubesched.state.promises import Promised, Promises
-
-_PROMISES_KEY = "nominated pods to leave room for"
 
 #: Below this many nodes all are looked at, whatever the percentage.
 _SAMPLE_MIN = 100
+
+#: Sets of plugins that are remembered.
+_REMEMBERED_MAX = 256
 
 
 @dataclass(slots=True)
@@ -119,15 +116,16 @@ class Filtering:
     ) -> None:
         self._pre_filters = list(pre_filters)
         self._filters = list(filters)
+        self.fresh = FreshVerdicts(pre_filters, filters, state, meter)
         self._kept = kept
         self._cluster = state
-        self._promises = Promises(state.nominator, state.nodes, state.placements)
         self._percentage = percentage_of_nodes
         self._meter = meter
         self._next_start = 0
         self._scalar_filters = [plugin for plugin in filters if not hasattr(plugin, "filter_rows")]
         self._pre_filter_names = {plugin.name for plugin in pre_filters}
-        self._tracks_pods = [p for p in pre_filters if hasattr(p, "add_pod") or hasattr(p, "remove_pod")]
+        #: By who skips for good: the others, in profile order, with their places in it.
+        self._not_skipped: dict[frozenset[str], list[tuple[int, Plugin]]] = {}
 
     # -- PreFilter
 
@@ -157,11 +155,9 @@ class Filtering:
 
     def _pre_filter(self, state: CycleState, evaluation: Evaluation) -> PreFilterOutcome:
         outcome = PreFilterOutcome()
-        kept_names, lasting_skips = evaluation.pre_filter_names, evaluation.lasting_skips
-        for position, plugin in enumerate(self._pre_filters):
+        kept_names = evaluation.pre_filter_names
+        for position, plugin in self._but(evaluation.lasting_skips):
             name = plugin.name
-            if name in lasting_skips:
-                continue
             if name in kept_names:
                 if evaluation.wants_pre_filter(plugin):
                     evaluation.set_pre_filter(name, self._ask_pre_filter(plugin, evaluation.state))
@@ -187,6 +183,15 @@ class Filtering:
                     status = _nothing_left(outcome.narrowed_by)
                     return PreFilterOutcome(status, frozenset(), outcome.narrowed_by, self._after(position))
         return outcome
+
+    def _but(self, names: frozenset[str]) -> list[tuple[int, Plugin]]:
+        plugins = self._not_skipped.get(names)
+        if plugins is None:
+            if len(self._not_skipped) >= _REMEMBERED_MAX:
+                self._not_skipped.clear()
+            plugins = [(place, plugin) for place, plugin in enumerate(self._pre_filters) if plugin.name not in names]
+            self._not_skipped[names] = plugins
+        return plugins
 
     def _after(self, position: int) -> frozenset[str]:
         return frozenset(plugin.name for plugin in self._pre_filters[position + 1 :])
@@ -228,7 +233,7 @@ class Filtering:
         nominated_row = self.nominated_row(state.pod_info)
         if nominated_row >= 0 and outcome.node_names is not None:
             nominated_row = nominated_row if table.infos[nominated_row].name in outcome.node_names else -1
-        if nominated_row >= 0 and self.fits_now(state, nominated_row):
+        if nominated_row >= 0 and self.fresh.fits_now(state, nominated_row):
             return Fits(
                 np.array([nominated_row], dtype=np.intp),
                 diagnosis,
@@ -278,74 +283,13 @@ class Filtering:
             complete()
         return fits
 
-    def evaluate(self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL) -> Verdicts:
-        """Fresh answers of all Filter plugins for a set of nodes, of this table or a hypothetical one.
-
-        With `reading`, plugins whose answers depend on none of these aspects of nodes are not asked again.
-        """
-        why = np.zeros(len(nodes), dtype=np.int32)
-        statuses: list[Status | None] = [None]
-        for plugin in self._in_asking_order(state):
-            if reading != aspects.ALL and not _depends_on(plugin, reading):
-                continue
-            if hasattr(plugin, "filter_rows"):
-                said = self._ask_vector(plugin, state, nodes)
-                if said is None:
-                    continue
-                news = (why == 0) & (said.why != 0)
-                why[news] = said.why[news] + (len(statuses) - 1)
-                statuses += [status.of(plugin.name) if status is not None else None for status in said.statuses[1:]]
-            else:
-                infos = nodes.infos()
-                for position in np.flatnonzero(why == 0).tolist():
-                    status = self._ask_scalar(plugin, state, infos[position])
-                    if status is not None:
-                        why[position] = len(statuses)
-                        statuses.append(status)
-        return Verdicts(why, statuses)
-
-    def evaluate_with_nominated(
-        self, state: CycleState, nodes: NodeSet, *, reading: int = aspects.ALL, promises: Promised | None = None
-    ) -> Verdicts:
-        """As `evaluate`; where pods of equal or higher priority are nominated, nodes must fit with and without them.
-
-        Who asks often about rows of one table may pass that table's `promises`.
-        """
-        plain = self.evaluate(state, nodes, reading=reading)
-        if promises is None:
-            promises = self.promises(state, nodes.table)
-        if not promises:
-            return plain
-        rows = nodes.rows()
-        positions = np.flatnonzero([row in promises for row in rows.tolist()])
-        if len(positions):
-            crowded = self._crowd_all(state, nodes.table, rows[positions], promises, reading)
-            bad = crowded.why != 0
-            plain.why[positions[bad]] = crowded.why[bad] + (len(plain.statuses) - 1)
-            plain.statuses += crowded.statuses[1:]
-        return plain
-
-    def fits_now(self, state: CycleState, row: int) -> bool:
-        return not self.evaluate_with_nominated(state, self._cluster.nodes.nodes_at([row])).why[0]
-
-    def add_pod(self, state: CycleState, other: PodInfo, node: NodeInfo) -> None:
-        """Tell PreFilter's data that `other` is (hypothetically) on the node as well; raises PluginFailure."""
-        self._tell(state, "add_pod", "AddPod", other, node)
-
-    def remove_pod(self, state: CycleState, other: PodInfo, node: NodeInfo) -> None:
-        self._tell(state, "remove_pod", "RemovePod", other, node)
-
-    def tracks_pods(self, state: CycleState) -> bool:
-        """Whether some plugin's PreFilter data depends on which pods are on the nodes."""
-        return any(plugin.name not in state.skip_filter for plugin in self._tracks_pods)
-
     # -- steps of find_fits
 
     def _pass_vector(self, state: CycleState, sieve: Sieve, plugins: Sequence[Plugin]) -> None:
         for plugin in plugins:
             if plugin.name in state.skip_filter or not hasattr(plugin, "filter_rows") or not len(sieve.rows):
                 continue
-            said = self._ask_vector(plugin, state, self._cluster.nodes.nodes_at(sieve.rows))
+            said = self.fresh.ask_vector(plugin, state, self._cluster.nodes.nodes_at(sieve.rows))
             if said is not None:
                 sieve.reject(said, plugin)
 
@@ -357,7 +301,7 @@ class Filtering:
                 continue
             ahead = self._filters[: self._filters.index(plugin)]
             rows = sieve.rejected_behind({other.name for other in ahead})
-            said = self._ask_vector(plugin, state, self._cluster.nodes.nodes_at(rows)) if len(rows) else None
+            said = self.fresh.ask_vector(plugin, state, self._cluster.nodes.nodes_at(rows)) if len(rows) else None
             if said is not None:
                 sieve.override(rows, Verdicts(said.why, [s.of(plugin.name) if s else None for s in said.statuses]))
 
@@ -366,11 +310,11 @@ class Filtering:
     ) -> None:
         if not len(self._cluster.nominator):
             return
-        promises, table = self.promises(state), self._cluster.nodes
+        promises, table = self.fresh.promises(state), self._cluster.nodes
         if candidates is None and promises and self._looks_at_single_nodes(state, evaluation):
             crowd = evaluation.crowd_of(state)
             rows, said = crowd.follow(
-                promises, table.journal, lambda rows: self._crowd(state, table, rows, promises, aspects.ALL)
+                promises, table.journal, lambda rows: self.fresh.crowd(state, table, rows, promises, aspects.ALL)
             )
             sieve.override(rows, said)
             return
@@ -378,11 +322,11 @@ class Filtering:
         if candidates is not None:
             rows = np.intersect1d(rows, candidates)
         if len(rows):
-            sieve.override(rows, self._crowd_all(state, table, rows, promises, aspects.ALL))
+            sieve.override(rows, self.fresh.crowd_all(state, table, rows, promises, aspects.ALL))
 
     def _looks_at_single_nodes(self, state: CycleState, evaluation: Evaluation) -> bool:
         """Whether every Filter plugin at work is kept, and what it says of a node depends on that node alone."""
-        if self.tracks_pods(state) or evaluation.without(self._filters):
+        if self.fresh.tracks_pods(state) or evaluation.without(self._filters):
             return False
         return all(looks_at_one_node(plugin) for plugin in self._filters if plugin.name not in state.skip_filter)
 
@@ -403,7 +347,7 @@ class Filtering:
             tried += 1
             if not survives[info.row]:
                 continue
-            status = next((said for plugin in plugins if (said := self._ask_scalar(plugin, state, info))), None)
+            status = next((said for plugin in plugins if (said := self.fresh.ask_scalar(plugin, state, info))), None)
             if status is not None:
                 sieve.reject_row(info.row, status)
                 continue
@@ -413,91 +357,10 @@ class Filtering:
         self._next_start = (self._next_start + tried) % max(1, len(order))
         sieve.narrow(np.array(sorted(passed), dtype=np.intp))
 
-    # -- nominated pods
-
     def nominated_row(self, pod_info: PodInfo) -> int:
         """The row of the node that the pod itself is nominated to, or -1."""
         name = self._cluster.nominator.node_of(pod_info.uid) or pod_info.pod.status.nominated_node_name
         return self._cluster.nodes.row_of(name) if name else -1
-
-    def promises(self, state: CycleState, table: NodeTable | None = None) -> Promised:
-        """Per row of the table (a hypothetical one or the real one) the nominated pods that this pod must leave room
-        for. Looked for once an attempt."""
-        promises: Promised | None = state.get(_PROMISES_KEY)
-        if promises is None:
-            promises = self._promises.heeded_by(state.pod_info)
-            state.write(_PROMISES_KEY, promises)
-        if promises and isinstance(table, HypotheticalTable):
-            rows = enumerate(table.original_rows.tolist())
-            return {position: promises[row] for position, row in rows if row in promises}
-        return promises
-
-    def rows_with_nominated(self, state: CycleState) -> NDArray[np.intp]:
-        """The rows of nodes with nominated pods that this pod must leave room for."""
-        return np.array(sorted(self.promises(state)), dtype=np.intp)
-
-    def evaluate_crowded(self, state: CycleState, rows: NDArray[np.intp]) -> Verdicts:
-        """Verdicts for these rows as if their nominated pods were there already."""
-        promises = self.promises(state)
-        return self._crowd_all(state, self._cluster.nodes, rows, promises, aspects.ALL)
-
-    def _crowd_all(
-        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promised, reading: int
-    ) -> Verdicts:
-        if not self.tracks_pods(state):
-            return self._crowd(state, table, rows, promises, reading)
-        why = np.zeros(len(rows), dtype=np.int32)
-        statuses: list[Status | None] = [None]
-        for position in range(len(rows)):
-            said = self._crowd(state.clone(), table, rows[position : position + 1], promises, reading)
-            if said.why[0]:
-                why[position] = len(statuses)
-                statuses.append(said.statuses[said.why[0]])
-        return Verdicts(why, statuses)
-
-    def _crowd(
-        self, state: CycleState, table: NodeTable, rows: NDArray[np.intp], promises: Promised, reading: int
-    ) -> Verdicts:
-        """One state for all rows: when PreFilter's data follows pods, it must be a copy and for a single row."""
-        hypothetical = table.hypothetical(rows)
-        guests = [(other, position) for position, row in enumerate(rows.tolist()) for other in promises.get(row, ())]
-        batch = hypothetical.batch([other for other, _ in guests], np.array([at for _, at in guests], dtype=np.intp))
-        hypothetical.place_all(batch, np.arange(len(guests)))
-        if self.tracks_pods(state):
-            for other, position in guests:
-                self.add_pod(state, other, hypothetical.infos[position])
-        return self.evaluate(state, hypothetical.all_nodes(), reading=reading)
-
-    def _tell(self, state: CycleState, method: str, point: str, other: PodInfo, node: NodeInfo) -> None:
-        for plugin in self._tracks_pods:
-            if plugin.name in state.skip_filter or not hasattr(plugin, method):
-                continue
-            status = call(plugin, point, getattr(plugin, method), state, state.pod_info.pod, other, node)
-            if status is not None:
-                raise failure(plugin, f'running {point} on PreFilter plugin "{plugin.name}"', status)
-
-    # -- asking
-
-    def _ask_vector(self, plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
-        said = vector_verdicts(plugin, state, nodes, self._meter)
-        if said is not None:
-            for code, status in enumerate(said.statuses):
-                if status is not None and status.is_error and (said.why == code).any():
-                    raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
-        return said
-
-    def _ask_scalar(self, plugin: Plugin, state: CycleState, node: NodeInfo) -> Status | None:
-        self._meter.evaluated("Filter", plugin.name)
-        status = call_in(state, plugin, "Filter", plugin.filter, state.pod_info.pod, node)
-        if status is None or status.code is Code.SUCCESS:
-            return None
-        if not status.is_rejected:
-            raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
-        return status.of(plugin.name)
-
-    def _in_asking_order(self, state: CycleState) -> list[Plugin]:
-        active = [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
-        return sorted(active, key=lambda plugin: not hasattr(plugin, "filter_rows"))
 
 
 def nodes_to_find(node_count: int, percentage: int) -> int:
@@ -523,11 +386,6 @@ def _raise_first_error(codes: NDArray[np.int32], verdicts: KeptVerdicts) -> None
         status = verdicts.statuses[code]
         if status is not None and status.is_error:
             raise PluginFailure(as_step_failure(status))
-
-
-def _depends_on(plugin: Plugin, read: int) -> bool:
-    reads = plugin.filter_reads
-    return reads is None or bool((reads.row | reads.table) & read)
 
 
 def _nothing_left(narrowed_by: list[str]) -> Status:
