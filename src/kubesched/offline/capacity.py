@@ -39,13 +39,14 @@ class Capacity:
 
 def estimate(pod: Pod, runtime: Runtime, cluster: ClusterState, chance: Chance, limit: int | None) -> Capacity:
     """PluginFailure when a plugin fails."""
+    first = PodInfo(pod)
     counts: Counter[str] = Counter()
     taken: list[tuple[CycleState, Pod, str]] = []
     message = ""
     try:
         while limit is None or len(taken) < limit:
             copy = _copy(pod, len(taken))
-            found = _place(copy, runtime, cluster, chance)
+            found = _place(PodInfo(copy, first), runtime, cluster, chance)
             if isinstance(found, str):
                 message = found
                 break
@@ -67,19 +68,18 @@ def estimate(pod: Pod, runtime: Runtime, cluster: ClusterState, chance: Chance, 
     return Capacity(dict(counts), message)
 
 
-def _place(copy: Pod, runtime: Runtime, cluster: ClusterState, chance: Chance) -> tuple[CycleState, str] | str:
+def _place(copy: PodInfo, runtime: Runtime, cluster: ClusterState, chance: Chance) -> tuple[CycleState, str] | str:
     """The node for one more copy, on which it is assumed from now on; or why there is none."""
     nodes = cluster.nodes
     if not nodes.row_count:
         return NO_NODES_MESSAGE
-    info = PodInfo(copy)
-    state, evaluation = runtime.begin(info)
+    state, evaluation = runtime.begin(copy)
     fits = runtime.find_fits(state, evaluation)
     if not fits.count:
         return fit_message(nodes.row_count, fits.diagnosis)
     best = runtime.best(state, fits) if fits.count > 1 else fits.rows
     node_name = nodes.infos[int(best[chance.randrange(len(best))])].name
-    cluster.assume(info, node_name)
+    cluster.assume(copy, node_name)
     return state, node_name
 
 
