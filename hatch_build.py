@@ -32,6 +32,8 @@ PACKAGE = "kubesched"
 
 #: mypyc as it was tested, and what the types of the sources come from.
 REQUIREMENTS = ["mypy[mypyc]>=2.4,<2.5", "msgspec>=0.19", "numpy>=2.0"]
+#: What compiled modules run on besides: the memory of `state/cells.py`.
+RUNTIME_REQUIREMENT = "librt>=0.16"
 
 #: What a decision and a pod's way through the queue run through.
 HOT = (
@@ -41,6 +43,7 @@ HOT = (
     "metrics/*.py",
     "state/*.py",
     "framework/cycle_state.py",
+    "framework/row_rules.py",
     "framework/waiting.py",
     "framework/runtime/*.py",
     "plugins/*.py",
@@ -89,6 +92,7 @@ class CompiledHotPath(BuildHookInterface[Any]):
         for path in sorted(Path(self._made.name).rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}")):
             build_data["force_include"][str(path)] = str(path.relative_to(self._made.name))
         build_data["pure_python"], build_data["infer_tag"] = False, True
+        build_data["dependencies"].append(RUNTIME_REQUIREMENT)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if hasattr(self, "_made"):

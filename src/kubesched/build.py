@@ -3,6 +3,8 @@
 The sources lie beside compiled modules, which Python prefers. Only files are looked at here, nothing is imported.
 
 `mypyc_attr` is for classes that plugins from outside may derive from; a compiled class allows that only when told so.
+`i64` and its like are the machine's integers: loops over numbers are compiled to what C would make of them. Where
+nothing is compiled they are ints.
 """
 
 from __future__ import annotations
@@ -12,8 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from librt.vecs import vec as vec
+    from mypy_extensions import i32 as i32
+    from mypy_extensions import i64 as i64
     from mypy_extensions import mypyc_attr as mypyc_attr
+    from mypy_extensions import u8 as u8
 else:
+    i32 = i64 = u8 = int
 
     def mypyc_attr(**_: Any) -> Any:
         return lambda cls: cls

@@ -32,12 +32,21 @@ def is_pure(wheel: Path) -> bool:
     return not [name for name in contents(wheel) if Path(name).suffix in (".c", ".h", ".o", Path(SUFFIX).suffix)]
 
 
+def requirements(wheel: Path) -> set[str]:
+    """Without the extras."""
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        asked = message_from_bytes(archive.read(path)).get_all("Requires-Dist") or []
+    return {line for line in asked if "extra ==" not in line}
+
+
 @needs_a_compiler
 def test_compiled_modules_lie_beside_their_sources(tmp_path: Path) -> None:
     wheel, said = built(small_tree(tmp_path), "wheel")
     version = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert wheel.name.startswith(f"kubesched-0.1.0-{version}-{version}-"), said
     assert not wheel.name.endswith("-any.whl")
+    assert hatch_build.RUNTIME_REQUIREMENT in requirements(wheel)
     names = contents(wheel)
     assert f"kubesched/{ONE_MODULE}" in names
     assert {name for name in names if not name.endswith((".py", ".typed")) and ".dist-info/" not in name} == {
@@ -90,12 +99,9 @@ def test_an_editable_install_is_pure(tmp_path: Path) -> None:
 
 def test_a_wheel_asks_for_nothing_more_at_run_time(tmp_path: Path) -> None:
     wheel, _ = built(whole_tree(tmp_path), "wheel", KUBESCHED_PURE="1")
-    with zipfile.ZipFile(wheel) as archive:
-        (path,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        asked = message_from_bytes(archive.read(path)).get_all("Requires-Dist") or []
-    always = {line for line in asked if "extra ==" not in line}
+    always = requirements(wheel)
     assert len(always) == 8
-    assert not [line for line in always if line.startswith(("mypy", "setuptools", "hatchling", "typing"))]
+    assert not [line for line in always if line.startswith(("mypy", "setuptools", "hatchling", "typing", "librt"))]
 
 
 def test_a_source_distribution_can_be_built_from(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import QueueingHint
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import PreFilterResult
+from kubesched.framework.row_rules import RowJudge, RowRate
 from kubesched.framework.status import Status
 from kubesched.metrics import Metrics
 from kubesched.plugins.registry import IN_TREE
 from kubesched.state import consistency
+from kubesched.state.cells import Cells, line_of
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
@@ -89,6 +91,11 @@ class Rig:
         if hasattr(plugin, "judge"):
             judge = plugin.judge(state, obj)
             answers.append({info.name: _text(judge(info)) for info in self.state.nodes.infos})
+            if isinstance(judge, RowJudge):
+                doubtful = judge.doubtful(self._line())
+                answers.append(
+                    {info.name: _text(judge(info)) if info.row in doubtful else None for info in self.state.nodes.infos}
+                )
         return _agreed(answers)
 
     # -- Score
@@ -110,7 +117,18 @@ class Rig:
         if hasattr(plugin, "rate"):
             rate = plugin.rate(state, obj)
             answers.append({info.name: rate(info) for info in self.state.nodes.infos})
+            if isinstance(rate, RowRate):
+                answers.append(dict(zip(answers[0], self.rated(rate), strict=True)))
         return _agreed(answers)
+
+    def rated(self, rate: RowRate) -> list[int]:
+        """What the rule puts down for all rows together."""
+        points = Cells(self.state.nodes.row_count)
+        rate.rate_rows(self._line(), points.cells)
+        return points.array.tolist()
+
+    def _line(self) -> Any:
+        return line_of(list(range(self.state.nodes.row_count)))
 
     def normalized(self, plugin: Any, pod: Builder[Pod] | Pod) -> dict[str, int]:
         state, obj = self._cycle(pod)

@@ -17,6 +17,7 @@ from kubesched.config.plugin_args import (
     UtilizationShapePoint,
 )
 from kubesched.framework.cycle_state import CycleState
+from kubesched.framework.row_rules import RowRate
 from kubesched.plugins import kept_columns
 from kubesched.state.pod_info import PodInfo
 from tests.build import make_node, make_pod
@@ -67,7 +68,10 @@ def test_scores_are_those_of_single_nodes(strategy: str, history: list[Any]) -> 
         if plugin.pre_score(state, pod, nodes) is not None:
             continue
         rate = plugin.rate(state, pod)
-        assert plugin.score_rows(state, pod, nodes).tolist() == [rate(node) for node in nodes.infos()]
+        scores = [rate(node) for node in nodes.infos()]
+        assert plugin.score_rows(state, pod, nodes).tolist() == scores
+        if isinstance(rate, RowRate):
+            assert rig.rated(rate) == scores
 
 
 def happen(rig: Rig, event: Any) -> None:

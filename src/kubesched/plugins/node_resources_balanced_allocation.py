@@ -13,24 +13,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kubesched.api.core import Pod
-from kubesched.build import mypyc_attr
+from kubesched.build import i64, mypyc_attr
 from kubesched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads
+from kubesched.framework.row_rules import RowRate
 from kubesched.framework.status import Status
 from kubesched.plugins.kept_columns import Floats, KeptColumns
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
+from kubesched.state.cells import line_of
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
 
@@ -99,7 +104,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         return columns
 
     def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
-        return partial(score, state.read(SCORE_STATE_KEY, BalancedRequest))
+        asked = state.read(SCORE_STATE_KEY, BalancedRequest)
+        if len(asked.resources) <= 2:
+            return _Rate(asked, self.handle.state.nodes)
+        return partial(score, asked)
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         return []
@@ -160,6 +168,58 @@ def _compare(after: int, before: int) -> int:
 
 #: Of a score, before it is halved.
 _START: Final = MAX_NODE_SCORE + MAX_NODE_SCORE // 2
+#: The score where nothing can be uneven.
+_EVEN: Final = _START // 2
+
+
+class _Rate(RowRate):
+    """For one or two resources, cpu and memory as it comes."""
+
+    def __init__(self, asked: BalancedRequest, table: NodeTable) -> None:
+        self._asked = asked
+        self._table = table
+
+    def __call__(self, node: NodeInfo) -> int:
+        return score(self._asked, node)
+
+    def rate_rows(self, rows: vec[i64], points: vec[i64]) -> None:
+        asked, table = self._asked, self._table
+        offered, used = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_starts = line_of([table.allocatable.start(name) for name in asked.names])
+        used_starts = line_of([table.taken.start(name) for name in asked.names])
+        amounts = line_of([min(amount, AMOUNT_MAX) for _, amount in asked.resources])
+        count = len(amounts)
+        exact_max: i64 = _EXACT_MAX
+        start: i64 = _START
+        even: i64 = _EVEN
+        for place in range(len(rows)):
+            row = rows[place]
+            # The differences of two shares; with one alone, or none, nothing can be uneven.
+            before = after = 0.0
+            taking_part = 0
+            is_huge = False
+            for k in range(count):
+                capacity = offered[offered_starts[k] + row]
+                if capacity <= 0:
+                    continue
+                if capacity > exact_max:
+                    is_huge = True
+                    break
+                now = used[used_starts[k] + row]
+                then = now + amounts[k]
+                taking_part += 1
+                before = (1.0 if now >= capacity else float(now) / float(capacity)) - before
+                after = (1.0 if then >= capacity else float(then) / float(capacity)) - after
+            if is_huge:
+                points[place] = score(asked, table.infos[row])
+            elif taking_part == 2:
+                points[place] = (start + _evenness_of(after) - _evenness_of(before)) >> 1
+            else:
+                points[place] = even
+
+
+def _evenness_of(difference: float) -> i64:
+    return i64((1.0 - abs(difference / 2.0)) * 100.0)
 
 
 # -- kernels: the same for all rows of a set

@@ -13,29 +13,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.api.core import Node, Pod
 from kubesched.api.resource import DeviceClass
-from kubesched.build import mypyc_attr
+from kubesched.build import i64, mypyc_attr
 from kubesched.config.names import is_extended_resource
 from kubesched.config.plugin_args import NodeResourcesFitArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, Verdicts
+from kubesched.framework.row_rules import RowJudge
 from kubesched.framework.status import Code, Status
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
-from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy
+from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy, StrategyRate
 from kubesched.state import aspects
+from kubesched.state.cells import line_of
 from kubesched.state.node_info import NodeInfo
-from kubesched.state.node_table import AMOUNT_MAX, POD_COUNT, Bools, Ints, NodeSet
+from kubesched.state.node_table import AMOUNT_MAX, POD_COUNT, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.objects import ObjectIndex
 from kubesched.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 REASON_PODS = "Too many pods"
 
@@ -52,7 +56,7 @@ _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 class Asked:
     """What Filter compares: amounts above 0, and for which of them devices stand in where the node has none."""
 
-    __slots__ = ("_delegated_lines", "_least", "_offered", "_taken", "delegated", "resources")
+    __slots__ = ("_amounts", "_delegated_lines", "_least", "_offered", "_taken", "delegated", "resources")
 
     def __init__(self, resources: tuple[tuple[str, int], ...], delegated: frozenset[str] = frozenset()) -> None:
         self.resources = resources
@@ -61,9 +65,8 @@ class Asked:
         names = tuple([name for name, _ in resources])
         self._offered = ("pods", *names)
         self._taken = (POD_COUNT, *names)
-        self._least: Ints = np.array([1, *[min(amount, AMOUNT_MAX) for _, amount in resources]], dtype=np.int64)[
-            :, None
-        ]
+        self._amounts = [1, *[min(amount, AMOUNT_MAX) for _, amount in resources]]
+        self._least: Ints = np.array(self._amounts, dtype=np.int64)[:, None]
         self._delegated_lines = [line for line, name in enumerate(self._offered) if name in delegated]
 
     def short(self, nodes: NodeSet) -> Bools:
@@ -72,6 +75,21 @@ class Asked:
         short: Bools = offered - nodes.table.taken.block(self._taken, nodes.index) < self._least
         for line in self._delegated_lines:
             short[line] &= offered[line] > 0
+        return short
+
+    def short_rows(self, rows: vec[i64], table: NodeTable) -> list[int]:
+        """The rows that are short of something, whatever devices there are."""
+        offered, taken = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_starts = line_of([table.allocatable.start(name) for name in self._offered])
+        taken_starts = line_of([table.taken.start(name) for name in self._taken])
+        least = line_of(self._amounts)
+        count = len(least)
+        short: list[int] = []
+        for row in rows:
+            for k in range(count):
+                if offered[offered_starts[k] + row] - taken[taken_starts[k] + row] < least[k]:
+                    short.append(row)
+                    break
         return short
 
     def offered(self, nodes: NodeSet) -> Ints:
@@ -132,12 +150,7 @@ class NodeResourcesFit(Plugin):
         return Verdicts(why, statuses)
 
     def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
-        asked = state.read(STATE_KEY, Asked)
-
-        def status_of(node: NodeInfo) -> Status | None:
-            return None if _fits(asked, node) else self._status_of(_insufficient(asked, node))
-
-        return status_of
+        return _Judge(self, state.read(STATE_KEY, Asked))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status | None:
         state.write(SCORE_STATE_KEY, self._strategy.assumed(pod))
@@ -148,7 +161,7 @@ class NodeResourcesFit(Plugin):
         return self._strategy.score_rows(assumed, nodes, of_table=self.handle.state.nodes)
 
     def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
-        return partial(self._strategy.score, state.read(SCORE_STATE_KEY, AssumedRequest))
+        return StrategyRate(self._strategy, state.read(SCORE_STATE_KEY, AssumedRequest), self.handle.state.nodes)
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
         """What is short, in numbers."""
@@ -198,6 +211,9 @@ class NodeResourcesFit(Plugin):
             return Asked(resources)
         provided = provided_by_devices(self.handle.state.objects)
         return Asked(resources, frozenset(name for name, _ in resources if name in provided))
+
+    def status_of(self, asked: Asked, node: NodeInfo) -> Status | None:
+        return None if _fits(asked, node) else self._status_of(_insufficient(asked, node))
 
     def _status_of(self, lacks: list[Insufficient]) -> Status | None:
         if not lacks:
@@ -250,6 +266,19 @@ class NodeResourcesFit(Plugin):
             code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
             status = self._statuses[reasons, unresolvable] = Status(code, *reasons, plugin=self.name)
         return status
+
+
+class _Judge(RowJudge):
+    def __init__(self, plugin: NodeResourcesFit, asked: Asked) -> None:
+        self._plugin = plugin
+        self._asked = asked
+        self._table = plugin.handle.state.nodes
+
+    def __call__(self, node: NodeInfo) -> Status | None:
+        return self._plugin.status_of(self._asked, node)
+
+    def doubtful(self, rows: vec[i64]) -> list[int]:
+        return self._asked.short_rows(rows, self._table)
 
 
 def after_pod_change(pod: Pod, old: Pod, new: Pod | None) -> QueueingHint:

@@ -11,18 +11,24 @@ is rounded, where the others cut it. (kube-scheduler v1.36; its products wrap ab
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from kubesched.api.core import Pod
 from kubesched.api.pod_requests import assumed_requests
+from kubesched.build import i64
 from kubesched.config.plugin_args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
+from kubesched.framework.row_rules import RowRate
 from kubesched.plugins.kept_columns import Floats, KeptColumns
 from kubesched.plugins.node_resources import CPU, MEMORY, PRIMARY, is_scalar
+from kubesched.state.cells import line_of
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeSet, NodeTable
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 #: The highest score of a shape point; shapes are stretched to MAX_NODE_SCORE.
 _MAX_SHAPE_SCORE = 10
@@ -118,6 +124,52 @@ class Strategy:
             return 0
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
 
+    def score_line(self, assumed: AssumedRequest, table: NodeTable, rows: vec[i64], points: vec[i64]) -> None:
+        """`score` of these rows of the table."""
+        offered, taken = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_starts = line_of([table.allocatable.start(name) for name in assumed.names])
+        taken_starts = line_of([table.taken.start(name) for name in assumed.taken])
+        amounts = line_of([min(each.amount, AMOUNT_MAX) for each in assumed.resources])
+        own_weights = line_of([each.weight for each in assumed.resources])
+        shape = line_of(list(self._shape or ()))
+        has_shape, counts_free, count = self._shape is not None, self._counts_free, len(amounts)
+        whole: i64 = MAX_NODE_SCORE
+        safe: i64 = _PRODUCT_SAFE
+        for place in range(len(rows)):
+            row = rows[place]
+            total: i64 = 0
+            weights: i64 = 0
+            is_huge = False
+            for k in range(count):
+                capacity = offered[offered_starts[k] + row]
+                if capacity <= 0:
+                    continue
+                if capacity > safe:
+                    is_huge = True
+                    break
+                share = taken[taken_starts[k] + row] + amounts[k]
+                if share > capacity:
+                    share = capacity
+                if counts_free:
+                    share = capacity - share
+                percent = share * whole // capacity
+                if has_shape:
+                    percent = shape[percent]
+                    if percent == 0:
+                        continue
+                total += percent * own_weights[k]
+                weights += own_weights[k]
+            if is_huge:
+                points[place] = self.score(assumed, table.infos[row])
+            elif weights == 0:
+                points[place] = 0
+            elif has_shape:
+                points[place] = (2 * total + weights) // (2 * weights)
+            elif weights == 2:  # cpu and memory as they come
+                points[place] = total >> 1
+            else:
+                points[place] = total // weights
+
     def score_rows(self, assumed: AssumedRequest, nodes: NodeSet, *, of_table: NodeTable | None = None) -> Ints:
         """`score` of all nodes of the set. Columns are kept of `of_table`."""
         if not assumed.resources:
@@ -176,6 +228,19 @@ class Strategy:
         # Where no weight counts, the total is 0 as well.
         weights = np.maximum(weights, 1)
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
+
+
+class StrategyRate(RowRate):
+    def __init__(self, strategy: Strategy, assumed: AssumedRequest, table: NodeTable) -> None:
+        self._strategy = strategy
+        self._assumed = assumed
+        self._table = table
+
+    def __call__(self, node: NodeInfo) -> int:
+        return self._strategy.score(self._assumed, node)
+
+    def rate_rows(self, rows: vec[i64], points: vec[i64]) -> None:
+        self._strategy.score_line(self._assumed, self._table, rows, points)
 
 
 class _Columns(KeptColumns):

@@ -1,15 +1,19 @@
 """`Amounts`: how much there is of each resource, for each row of a node table: a matrix with a line a resource.
 
 Kernels look at a few resources together, mostly the same few. Lines that lie side by side are handed out as a view, so
-that one operation serves all of them; resources that nobody has share a line of zeros.
+that one operation serves all of them; resources that nobody has share a line of zeros. Loops over single rows read
+`memory`: the number of a row is at the start of its resource's line, and the row on from there.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kubesched.build import i64
+from kubesched.state.cells import Cells
 
 Ints: TypeAlias = NDArray[np.int64]
 #: Rows of a table: all of them as a slice (views, no copies), or some as an array.
@@ -23,7 +27,7 @@ _LINES_MIN = 8
 class Amounts:
     """int64, (lines, capacity). Lines are only ever added; the array is another one after that or after growth."""
 
-    __slots__ = ("_blocks", "_cells", "_matrix", "lines")
+    __slots__ = ("_blocks", "_matrix", "_width", "lines", "memory")
 
     def __init__(self, capacity: int, names: tuple[str, ...] = ()) -> None:
         """`names`: lines that there are from the start, side by side."""
@@ -48,7 +52,11 @@ class Amounts:
 
     def put(self, name: str, row: int, amount: int) -> None:
         line = self.line(name)  # which may make the matrix another one
-        self._cells[line, row] = amount
+        self.memory.cells[line * self._width + row] = amount
+
+    def start(self, name: str) -> int:
+        """Where the line of a resource begins in `memory`, until the next change of the lines or of the capacity."""
+        return self.lines.get(name, _NOTHING) * int(self._width)
 
     def line(self, name: str) -> int:
         """Where the resource is in the matrix; made at first use."""
@@ -78,9 +86,11 @@ class Amounts:
         return twin
 
     def _take(self, matrix: Ints) -> None:
-        self._matrix: Ints = matrix
-        #: The same numbers, faster to write one by one.
-        self._cells: Any = matrix.data
+        #: All lines, one after the other.
+        self.memory = Cells(matrix.size)
+        self._matrix: Ints = self.memory.array.reshape(matrix.shape)
+        self._matrix[:] = matrix
+        self._width: i64 = matrix.shape[1]
 
     def _neighbours(self, names: tuple[str, ...]) -> slice | NDArray[np.intp]:
         lines = [self.lines.get(name, _NOTHING) for name in names]

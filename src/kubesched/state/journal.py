@@ -6,35 +6,63 @@ None and starts from scratch, which is what it would do with so many changes any
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
+
+from kubesched.build import i64
+from kubesched.state.cells import Cells
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 _ENTRIES_MIN = 4096
 _SIZE_MIN = 64
 
 
 class Journal:
-    __slots__ = ("_aspects", "_base", "_note_aspects", "_note_row", "_rows", "position")
+    __slots__ = ("_aspects", "_base", "_rows", "position")
 
     def __init__(self) -> None:
         #: How many changes were ever noted; grows by one with each.
         self.position = 0
         #: How many of them are no longer known.
         self._base = 0
-        self._resize(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64), _SIZE_MIN)
+        self._rows, self._aspects = Cells(_SIZE_MIN), Cells(_SIZE_MIN)
 
     def note(self, row: int, aspects: int) -> None:
-        place = self.position - self._base
-        if place == len(self._rows):
-            self._resize(self._rows, self._aspects, 2 * place)
-        self._note_row[place] = row
-        self._note_aspects[place] = aspects
+        place: i64 = self.position - self._base
+        if place == len(self._rows.cells):
+            self._resize(0, place, 2 * place)
+        self._rows.cells[place] = row
+        self._aspects.cells[place] = aspects
         self.position += 1
+
+    def knows(self, position: int) -> bool:
+        """Whether all changes after `position` are still known."""
+        return position >= self._base
 
     def since(self, position: int) -> tuple[NDArray[np.intp], NDArray[np.int64]] | None:
         """Rows and aspects of the changes after `position`, oldest first; None when they are no longer known."""
         start, end = position - self._base, self.position - self._base
-        return None if start < 0 else (self._rows[start:end], self._aspects[start:end])
+        return None if start < 0 else (self._rows.array[start:end], self._aspects.array[start:end])
+
+    def line_since(self, position: int) -> vec[i64]:
+        """The rows alone, of changes that are still known."""
+        start: i64 = position - self._base
+        end: i64 = self.position - self._base
+        return self._rows.cells[start:end]
+
+    def aspects_since(self, position: int) -> int:
+        """All aspects of these changes together."""
+        together: i64 = 0
+        start: i64 = position - self._base
+        end: i64 = self.position - self._base
+        noted = self._aspects.cells
+        for place in range(start, end):
+            together |= noted[place]
+        return together
 
     def rows_since(self, position: int, aspects: int) -> set[int] | None:
         """The rows that changed in one of these aspects after `position`; None when they are no longer known."""
@@ -49,12 +77,11 @@ class Journal:
         known = self.position - self._base
         if known > max(_ENTRIES_MIN, 4 * row_count):
             cut = known // 2
-            self._resize(self._rows[cut:known], self._aspects[cut:known], len(self._rows))
+            self._resize(cut, known, len(self._rows.array))
             self._base += cut
 
-    def _resize(self, rows: NDArray[np.intp], aspects: NDArray[np.int64], size: int) -> None:
-        """Take new arrays of this size: what was handed out stays as it is."""
-        self._rows, self._aspects = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.int64)
-        self._rows[: len(rows)], self._aspects[: len(aspects)] = rows, aspects
-        # Single numbers go in faster this way.
-        self._note_row, self._note_aspects = self._rows.data, self._aspects.data
+    def _resize(self, start: int, end: int, size: int) -> None:
+        """Keep these entries in new arrays of this size: what was handed out stays as it is."""
+        rows, aspects = self._rows.array[start:end], self._aspects.array[start:end]
+        self._rows, self._aspects = Cells(size), Cells(size)
+        self._rows.array[: len(rows)], self._aspects.array[: len(aspects)] = rows, aspects

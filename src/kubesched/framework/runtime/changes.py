@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubesched import build
+from kubesched.build import i64
 from kubesched.state import aspects
+from kubesched.state.cells import line_of
 from kubesched.state.journal import Journal
 from kubesched.state.node_table import RowIndex
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 #: Above this share of changed rows, asking about all of them is cheaper than picking.
 PICK_SHARE_MAX: Final = 0.25
@@ -19,19 +24,30 @@ _PICKED_MIN: Final = 8
 #: Up to so many rows are dealt with one by one, since a set of columns takes its time however short they are. Compiled
 #: code does more of them meanwhile.
 FEW_ROWS: Final = 28 if build.kind() == "compiled" else 16
+#: And up to so many by those who go over the table's memory in a loop.
+_LINE_MAX: Final = 1024 if build.kind() == "compiled" else 16
 
 
 class Changes:
     """What the journal says since a position: rows that exist, perhaps some twice, and all aspects together."""
 
-    __slots__ = ("aspects", "few", "rows", "since")
+    __slots__ = ("_few", "aspects", "has_line", "line", "rows", "since")
 
-    def __init__(self, since: int, rows: NDArray[np.intp], aspects: int) -> None:
+    def __init__(self, since: int, rows: NDArray[np.intp], aspects: int, line: vec[i64]) -> None:
         self.since = since
         self.aspects = aspects
         self.rows = rows
-        #: The rows, each once, when they are few.
-        self.few: list[int] | None = sorted(set(rows.tolist())) if len(rows) <= FEW_ROWS else None
+        #: The rows for loops, unless they are many.
+        self.line = line
+        self.has_line = len(line) > 0
+        self._few: list[int] | None = None
+
+    @property
+    def few(self) -> list[int] | None:
+        """The rows, each once, when they are few."""
+        if self._few is None and len(self.rows) <= FEW_ROWS:
+            self._few = sorted(set(self.rows.tolist()))
+        return self._few
 
 
 def changes_since(journal: Journal, position: int, row_count: int) -> Changes | None:
@@ -39,19 +55,16 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
     noted = journal.since(position)
     if noted is None:
         return None
-    rows, aspects_of_rows = noted
-    changed = 0
-    if len(rows) <= FEW_ROWS:
-        for each in aspects_of_rows.tolist():
-            changed |= each
-    else:
-        changed = int(np.bitwise_or.reduce(aspects_of_rows))
+    rows = noted[0]
+    changed = journal.aspects_since(position)
     most = max(_PICKED_MIN, row_count * PICK_SHARE_MAX)
+    if not changed & aspects.MEMBERSHIP and len(rows) <= min(most, _LINE_MAX):
+        return Changes(position, rows, changed, journal.line_since(position))
     if len(rows) > most:
         rows = np.unique(rows)
     if changed & aspects.MEMBERSHIP:  # rows at the end may be gone
         rows = rows[rows < row_count]
-    return Changes(position, rows, changed) if len(rows) <= most else None
+    return Changes(position, rows, changed, line_of([])) if len(rows) <= most else None
 
 
 def rows_together(parts: list[RowIndex], row_count: int) -> RowIndex:

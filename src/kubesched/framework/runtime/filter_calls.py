@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kubesched.api.core import Pod
+from kubesched.build import i64
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, Verdicts
+from kubesched.framework.row_rules import RowJudge
 from kubesched.framework.runtime.calling import PLUGIN_ERRORS, PluginFailure, call, checked_verdicts, failure, raised
 from kubesched.framework.runtime.changes import FEW_ROWS
 from kubesched.framework.runtime.metering import Meter, call_in
 from kubesched.framework.status import Status
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 #: A Filter plugin's rule for one pod, as a function of the node. It should answer with None or a Status.
 Judge: TypeAlias = Callable[[NodeInfo], Any]
@@ -47,6 +52,14 @@ def judged(plugin: Plugin, judge: Judge, node: NodeInfo) -> Status | None:
     try:
         status = judge(node)
         return None if status is None else _said(plugin, status)
+    except PLUGIN_ERRORS as error:
+        raise _failure(plugin, raised(plugin, "Filter", error)) from error
+
+
+def doubts(plugin: Plugin, judge: RowJudge, rows: vec[i64]) -> list[int]:
+    """The rows that are to be judged one by one; raises PluginFailure."""
+    try:
+        return judge.doubtful(rows)
     except PLUGIN_ERRORS as error:
         raise _failure(plugin, raised(plugin, "Filter", error)) from error
 

@@ -11,20 +11,25 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.build import i64
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE
+from kubesched.framework.row_rules import RowRate
 from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes, rows_together
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
 from kubesched.framework.runtime.leaders import Leaders
 from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.runtime.score_calls import (
+    Rate,
     check_range,
     is_same_scale,
     normalized_rows,
+    rate_line,
     rate_of,
     rated,
     raw_scores,
@@ -34,8 +39,12 @@ from kubesched.framework.runtime.score_calls import (
 from kubesched.framework.runtime.score_part import NO_SCORES, Score
 from kubesched.framework.status import LASTING_SKIP
 from kubesched.state import aspects
+from kubesched.state.cells import Cells, cells_of
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 
 class KeptScores:
@@ -57,6 +66,9 @@ class KeptScores:
         self._sums: Ints = NO_SCORES
         #: The sums are another's as well, as the arrays of a score may be.
         self._shares_sums = False
+        #: The memory of `total` and of the sums, from when it is first needed.
+        self._total_memory: Cells | None = None
+        self._sums_memory: Cells | None = None
         #: What scores that are shared with others add up to, and whose they are; None once one is another.
         self._common: Ints | None = None
         self._common_to: Collection[str] = ()
@@ -75,8 +87,9 @@ class KeptScores:
     def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins that are named `alike`."""
         theirs = {score.name: score for score in other.scores}
-        self.total = np.empty(len(other.total), dtype=np.int64)
+        self.total, self._total_memory = np.empty(len(other.total), dtype=np.int64), None
         self._sums = self._common = other._sum_of(alike)
+        self._sums_memory = None
         self._common_to, self._shares_sums = alike, True
         self._row_count = other._row_count
         for score in self.scores:
@@ -118,15 +131,16 @@ class KeptScores:
         table, verdicts = self._cluster.nodes, self._verdicts
         # A row that stands for another node now may fit as the one before did: it is other nodes that fit all the same.
         rescale = verdicts.fits_changed or changes is None or bool(changes.aspects & aspects.MEMBERSHIP)
-        if changes is not None and not rescale and self._follow_few(changes):
-            self._changes_are_few = True
-            return False
         self._changes_are_few = False
+        if changes is not None and not rescale and self._follow_few(changes):
+            self._changes_are_few = len(changes.rows) <= FEW_ROWS
+            return False
         pre_scored = False
         touched: list[RowIndex] = [slice(0, table.row_count)]
         if changes is None:
-            self.total = np.zeros(verdicts.capacity, dtype=np.int64)
-            self._sums, self._shares_sums = np.zeros(verdicts.capacity, dtype=np.int64), False
+            self.total, self._total_memory = np.zeros(verdicts.capacity, dtype=np.int64), None
+            self._sums, self._sums_memory = np.zeros(verdicts.capacity, dtype=np.int64), None
+            self._shares_sums = False
             self._common = None
             for score in self.scores:
                 score.forget()
@@ -147,15 +161,10 @@ class KeptScores:
                     touched.append(changed)
             if rescale and score.has_misfits:
                 self._check(score, rows_together(fits_touched, table.row_count))
-        rows = rows_together(touched, table.row_count)
-        if isinstance(rows, slice) and verdicts.fit_count == table.row_count:
-            self.total[rows] = self._sums[rows]
+        if changes is not None and len(touched) == 1 and touched[0] is changes.rows and changes.has_line:
+            self._total_line(changes.line)
         else:
-            self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
-        if isinstance(rows, slice) or len(rows) > FEW_ROWS or self._row_count != table.row_count:
-            self._leaders = None
-        else:
-            self._lead(rows.tolist())
+            self._total_rows(rows_together(touched, table.row_count))
         verdicts.settle()
         self._row_count = table.row_count
         return pre_scored
@@ -174,8 +183,8 @@ class KeptScores:
 
     def _follow_few(self, changes: Changes) -> bool:
         """One row after the other, where that is all there is to do; False leaves it to others, with nothing spoilt."""
-        rows, verdicts = changes.few, self._verdicts
-        if rows is None or verdicts.refolded or verdicts.refolded is None:
+        verdicts = self._verdicts
+        if not changes.has_line or verdicts.refolded or verdicts.refolded is None:
             return False
         concerned = []
         for score in self.scores:
@@ -184,57 +193,103 @@ class KeptScores:
                     return False
                 concerned.append(score)
         for score in concerned:
-            if not self._rate(score, rows):
+            if not self._rate(score, changes):
                 return False
-        fits, sums, total = verdicts.fits.data, self._sums.data, self.total.data
-        for row in rows:
-            total[row] = sums[row] if fits[row] else -1
-        self._lead(rows)
+        self._total_line(changes.line)
         return True
 
-    def _lead(self, rows: list[int]) -> None:
-        if self._leaders is not None:
-            total = self.total.data
-            for row in rows:
-                self._leaders.note(row, total[row])
+    def _total_line(self, line: vec[i64]) -> None:
+        """Totals of rows whose sums have changed."""
+        total_memory = self._total_memory
+        if total_memory is None:
+            total_memory = self._total_memory = cells_of(self.total)
+            self.total = total_memory.array
+        if len(line) > FEW_ROWS or self._row_count != self._cluster.nodes.row_count:
+            self._leaders = None
+        leaders = self._leaders
+        total, sums, fits = total_memory.cells, self._sums_cells(), self._verdicts.flags()
+        for row in line:
+            points: i64 = sums[row] if fits[row] else -1
+            if points != total[row]:
+                total[row] = points
+                if leaders is not None:
+                    leaders.note(row, points)
+
+    def _total_rows(self, rows: RowIndex) -> None:
+        verdicts, row_count = self._verdicts, self._cluster.nodes.row_count
+        if isinstance(rows, slice) and verdicts.fit_count == row_count:
+            self.total[rows] = self._sums[rows]
+        else:
+            self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
+        self._leaders = None
+
+    def _sums_cells(self) -> vec[i64]:
+        """The sums, for loops that change them."""
+        memory = self._sums_memory
+        if memory is None:
+            memory = self._sums_memory = cells_of(self._sums)
+            self._sums, self._shares_sums = memory.array, False
+        return memory.cells
 
     def _stays_skipped(self, score: Score, changed: int) -> bool:
         if score.skips_for_good:
             return True
         return not score.table_reads & changed and not score.counts and score.name in self._state.skip_score
 
-    def _rate(self, score: Score, rows: list[int]) -> bool:
-        """Ask about one row after the other; False when more must be done than taking the new scores."""
+    def _rate(self, score: Score, changes: Changes) -> bool:
+        """Take the new scores of few rows, by the plugin's rule for one pod; False when more must be done than that."""
         rate = score.rate
         if rate is None:
             rate = score.rate = rate_of(score.plugin, self._state)
+        if not isinstance(rate, RowRate):
+            return changes.few is not None and self._rate_each(score, rate, changes.few)
+        line = changes.line
+        self._meter.evaluated("Score", score.name, len(line))
+        sampled = self._state.plugin_meter
+        started_s = sampled.now() if sampled is not None else 0.0
+        points = _room(len(line)).cells
+        rate_line(score.plugin, rate, line, points)
+        if sampled is not None:
+            sampled.plugin_took(score.name, "Score", sampled.now() - started_s)
+        self._before_change(score)
+        raw, sums = score.memory(), self._sums_cells()
+        weight: i64 = score.weight
+        bound: i64 = -1 if score.normalizes else MAX_NODE_SCORE
+        for place in range(len(line)):
+            row, after = line[place], points[place]
+            before = raw[row]
+            if after != before:
+                if not 0 <= after <= bound:
+                    return False
+                sums[row] += (after - before) * weight
+                raw[row] = after
+        return True
+
+    def _rate_each(self, score: Score, rate: Rate, rows: list[int]) -> bool:
         self._meter.evaluated("Score", score.name, len(rows))
         sampled = self._state.plugin_meter
         started_s = sampled.now() if sampled is not None else 0.0
-        self._own_sums()
-        # Single numbers are read and written faster through a memoryview.
-        infos, raw, sums = self._cluster.nodes.infos, score.raw.data, self._sums.data
+        infos, raw = self._cluster.nodes.infos, score.raw
         for row in rows:
             points = rated(score.plugin, rate, infos[row])
-            before: int = raw[row]
+            before = int(raw[row])
             if points == before:
                 continue
             if score.normalizes or not 0 <= points <= MAX_NODE_SCORE:
                 return False
-            if score.shares:
-                self._own(score)
-                raw = score.raw.data
-            sums[row] += (points - before) * score.weight
-            raw[row] = points
+            self._before_change(score)
+            score.memory()[row] = points
+            raw = score.raw
+            self._sums_cells()[row] += (points - before) * score.weight
         if sampled is not None:
             sampled.plugin_took(score.name, "Score", sampled.now() - started_s)
         return True
 
     def _rates(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
-        """Take the new scores of few rows, if that is all there is to do for the plugin."""
-        if changes.few is None or not score.can_rate or (score.normalizes and rescale):
+        """As `_rate`, if the plugin has such a rule and its scale cannot be another now."""
+        if not changes.has_line or not score.can_rate or (score.normalizes and rescale):
             return False
-        return self._rate(score, changes.few)
+        return self._rate(score, changes)
 
     def _rows_to_ask(self, score: Score, changes: Changes | None, *, rescale: bool) -> RowIndex | None:
         whole = slice(0, self._cluster.nodes.row_count)
@@ -276,6 +331,7 @@ class KeptScores:
                     points = score.raw if score.weight == 1 else score.raw * score.weight
                     if self._shares_sums:
                         self._sums, self._shares_sums = self._sums + points, False
+                        self._sums_memory = None
                     else:
                         np.add(self._sums, points, out=self._sums)
                     self._check(score, whole)
@@ -314,13 +370,17 @@ class KeptScores:
 
     def _own(self, score: Score) -> None:
         """Before its scores are changed."""
+        self._before_change(score)
+        score.own()
+
+    def _before_change(self, score: Score) -> None:
         if score.shares:
-            score.own()
             self._common = None
 
     def _own_sums(self) -> None:
         if self._shares_sums:
             self._sums, self._shares_sums = self._sums.copy(), False
+            self._sums_memory = None
 
     def _check(self, score: Score, index: RowIndex) -> None:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
@@ -329,6 +389,16 @@ class KeptScores:
         if np.maximum.reduce(scores.view(np.uint64), initial=0) > MAX_NODE_SCORE:
             score.has_misfits = True
             check_range(score.plugin, scores[self._verdicts.fits[index]])
+
+
+#: Room for the scores of some rows, made longer when it is too short.
+_rooms: list[Cells] = [Cells(64)]
+
+
+def _room(count: int) -> Cells:
+    if count > len(_rooms[0].array):
+        _rooms[0] = Cells(2 * count)
+    return _rooms[0]
 
 
 class _Fitting:

@@ -1,6 +1,6 @@
 """`KeptVerdicts`: what the kept Filter plugins say of every row for one scheduling signature, and which rows fit.
 
-    verdicts[k][row]  0 where filter k lets the row pass, else an index into `statuses`; None while it is skipped or
+    verdicts[k]       by row: 0 where filter k lets it pass, else an index into `statuses`; None while it is skipped or
                       lets every row pass
     fits[row]         True where every filter does
 
@@ -11,20 +11,26 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.build import i64, u8
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
-from kubesched.framework.runtime.changes import PICK_SHARE_MAX, Changes
-from kubesched.framework.runtime.filter_calls import Judge, judge_of, judged, vector_verdicts
+from kubesched.framework.row_rules import RowJudge
+from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes
+from kubesched.framework.runtime.filter_calls import Judge, doubts, judge_of, judged, vector_verdicts
 from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.status import Status
 from kubesched.state import aspects
+from kubesched.state.cells import Codes, Flags, codes_of, flags_of
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, NodeSet, RowIndex
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 #: So many different statuses may be kept: some, and more for each node.
 STATUSES_MIN = 1024
@@ -56,8 +62,10 @@ class KeptVerdicts:
     def __init__(self, filters: Sequence[FilterRule], state: CycleState, cluster: ClusterState, meter: Meter) -> None:
         self.filters = filters
         self.statuses: list[Status | None] = [None]
-        self.verdicts: list[NDArray[np.int32] | None] = [None] * len(self.filters)
+        self.verdicts: list[Codes | None] = [None] * len(self.filters)
         self.fits: Bools = np.empty(0, dtype=np.bool_)
+        #: The memory of `fits`, from when it is first needed.
+        self._flags: Flags | None = None
         #: How many rows fit.
         self.fit_count = 0
         #: Some plugin answered with an ERROR about single nodes.
@@ -88,7 +96,7 @@ class KeptVerdicts:
         self.capacity = capacity
         self.statuses, self._status_ids, self.has_errors = [None], {None: 0}, False
         self.verdicts = [None] * len(self.filters)
-        self.fits, self.fit_count = np.zeros(capacity, dtype=np.bool_), 0
+        self.fits, self._flags, self.fit_count = np.zeros(capacity, dtype=np.bool_), None, 0
         self._is_adopted = False
         self._unasked.clear()
         self._answered = [rule.name not in self._state.skip_filter for rule in self.filters]
@@ -115,7 +123,7 @@ class KeptVerdicts:
                 continue
             verdict = other.verdicts[theirs]
             if verdict is not None:
-                self.verdicts[k] = verdict.copy()
+                self.verdicts[k] = codes_of(verdict.array)
             self._answered[k] = other._answered[theirs]
 
     @property
@@ -127,10 +135,7 @@ class KeptVerdicts:
         plan = self._plans.get(changes.aspects)
         if plan is None:
             plan = self._plans[changes.aspects] = self._plan(changes.aspects)
-        if changes.few is not None:
-            self._follow_few(plan.of_rows, changes.few)
-        else:
-            self._follow_rows(plan.of_rows, changes)
+        self._follow_rows(plan.of_rows, changes)
         if plan.of_all:
             self._follow_all(plan.of_all)
         if self._is_adopted:
@@ -160,7 +165,15 @@ class KeptVerdicts:
 
     @property
     def size_bytes(self) -> int:
-        return self.fits.nbytes + sum(verdict.nbytes for verdict in self.verdicts if verdict is not None)
+        return self.fits.nbytes + sum(verdict.array.nbytes for verdict in self.verdicts if verdict is not None)
+
+    def flags(self) -> vec[u8]:
+        """`fits`, for loops."""
+        flags = self._flags
+        if flags is None:
+            flags = self._flags = flags_of(self.fits)
+            self.fits = flags.array
+        return flags.cells
 
     # -- in the plugins' words
 
@@ -187,7 +200,7 @@ class KeptVerdicts:
         rejected = np.zeros(row_count, dtype=np.bool_)
         for rule, verdict in zip(self.filters, self.verdicts, strict=True):
             if verdict is not None and rule.name in names:
-                rejected |= verdict[:row_count] != 0
+                rejected |= verdict.array[:row_count] != 0
         return rejected
 
     def first_rejections(self, row_count: int) -> NDArray[np.int32]:
@@ -195,7 +208,7 @@ class KeptVerdicts:
         codes = np.zeros(row_count, dtype=np.int32)
         for verdict in reversed(self.verdicts):
             if verdict is not None:
-                said = verdict[:row_count]
+                said = verdict.array[:row_count]
                 np.copyto(codes, said, where=said != 0)
         return codes
 
@@ -211,58 +224,87 @@ class KeptVerdicts:
                 of_rows.append(k)
         return _Plan(tuple(of_rows), tuple(of_all))
 
-    def _follow_few(self, asked: tuple[int, ...], rows: list[int]) -> None:
-        infos = self._cluster.nodes.infos
-        for k in asked:
-            rule = self.filters[k]
-            plugin = rule.plugin
-            if not rule.can_judge:
-                index = np.array(rows, dtype=np.intp)
-                self._answer(k, index, self._ask(k, NodeSet(self._cluster.nodes, index)))
-                continue
-            judge = self._judges.get(rule.name)
-            if judge is None:
-                judge = self._judges[rule.name] = judge_of(plugin, self._state)
-            self._meter.evaluated("Filter", rule.name, len(rows))
-            sampled = self._state.plugin_meter
-            started_s = sampled.now() if sampled is not None else 0.0
-            column = self.verdicts[k]
-            verdict = column.data if column is not None else None
-            for row in rows:
-                status = judged(plugin, judge, infos[row])
-                if status is not None:
-                    if verdict is None:
-                        column = self.verdicts[k] = np.zeros(self.capacity, dtype=np.int32)
-                        verdict = column.data
-                    verdict[row] = self.status_id(status)
-                elif verdict is not None:
-                    verdict[row] = 0
-            if sampled is not None:
-                sampled.plugin_took(rule.name, "Filter", sampled.now() - started_s)
-        if self._is_adopted:
-            return
-        # Single numbers are read and written faster through a memoryview.
-        rejecting = [verdict.data for verdict in self.verdicts if verdict is not None]
-        fits = self.fits.data
-        for row in rows:
-            after = True
-            for verdict in rejecting:
-                if verdict[row]:
-                    after = False
-                    break
-            if fits[row] != after:
-                fits[row] = after
-                self.fit_count += 1 if after else -1
-                self.fits_changed = True
-
     def _follow_rows(self, asked: tuple[int, ...], changes: Changes) -> None:
         if not len(changes.rows):
             return
-        picked = NodeSet(self._cluster.nodes, changes.rows)
         for k in asked:
-            self._answer(k, changes.rows, self._ask(k, picked))
-        if not self._is_adopted:
+            judge = self._judge_of(k)
+            if changes.has_line and isinstance(judge, RowJudge):
+                self._judge_line(k, judge, changes.line)
+            elif judge is not None and changes.few is not None:
+                self._judge_each(k, judge, changes.few)
+            else:
+                self._answer(k, changes.rows, self._ask(k, NodeSet(self._cluster.nodes, changes.rows)))
+        if self._is_adopted:
+            return
+        if changes.has_line:
+            self._fold_line(changes.line)
+        else:
             self.fits_changed |= self._fold(changes.rows)
+
+    def _judge_of(self, k: int) -> Judge | None:
+        rule = self.filters[k]
+        if not rule.can_judge:
+            return None
+        judge = self._judges.get(rule.name)
+        if judge is None:
+            judge = self._judges[rule.name] = judge_of(rule.plugin, self._state)
+        return judge
+
+    def _judge_line(self, k: int, judge: RowJudge, line: vec[i64]) -> None:
+        rule = self.filters[k]
+        sampled = self._state.plugin_meter
+        started_s = sampled.now() if sampled is not None else 0.0
+        doubtful = doubts(rule.plugin, judge, line)
+        self._meter.evaluated("Filter", rule.name, len(line) - len(doubtful))
+        column = self.verdicts[k]
+        if column is not None:
+            codes = column.cells
+            for row in line:
+                codes[row] = 0
+        if sampled is not None:
+            sampled.plugin_took(rule.name, "Filter", sampled.now() - started_s)
+        if len(doubtful) > FEW_ROWS:
+            rows = np.array(doubtful, dtype=np.intp)
+            self._answer(k, rows, self._ask(k, NodeSet(self._cluster.nodes, rows)))
+        elif doubtful:
+            self._judge_each(k, judge, doubtful)
+
+    def _judge_each(self, k: int, judge: Judge, rows: list[int]) -> None:
+        rule, infos = self.filters[k], self._cluster.nodes.infos
+        self._meter.evaluated("Filter", rule.name, len(rows))
+        sampled = self._state.plugin_meter
+        started_s = sampled.now() if sampled is not None else 0.0
+        column = self.verdicts[k]
+        for row in rows:
+            status = judged(rule.plugin, judge, infos[row])
+            if status is not None:
+                if column is None:
+                    column = self.verdicts[k] = Codes(self.capacity)
+                column.cells[row] = self.status_id(status)
+            elif column is not None:
+                column.cells[row] = 0
+        if sampled is not None:
+            sampled.plugin_took(rule.name, "Filter", sampled.now() - started_s)
+
+    def _fold_line(self, line: vec[i64]) -> None:
+        """As `_fold`."""
+        rejecting = [verdict for verdict in self.verdicts if verdict is not None]
+        if not rejecting and self.fit_count == self._cluster.nodes.row_count:
+            return
+        fits = self.flags()
+        count: i64 = 0
+        for row in line:
+            after: u8 = 1
+            for verdict in rejecting:
+                if verdict.cells[row]:
+                    after = 0
+                    break
+            if fits[row] != after:
+                fits[row] = after
+                count += 1 if after else -1
+                self.fits_changed = True
+        self.fit_count += count
 
     def _follow_all(self, asked: tuple[int, ...]) -> None:
         """Ask about all rows; only those whose answer is another than before count as changed."""
@@ -292,7 +334,7 @@ class KeptVerdicts:
         verdict = self.verdicts[k]
         if verdict is None and isinstance(codes, int):
             return _NO_ROWS
-        known = verdict[whole] if verdict is not None else np.zeros(whole.stop, dtype=np.int32)
+        known = verdict.array[whole] if verdict is not None else np.zeros(whole.stop, dtype=np.int32)
         changed: NDArray[np.intp] = (known != codes).nonzero()[0]
         if len(changed):
             self._answer(k, whole, codes)
@@ -303,8 +345,8 @@ class KeptVerdicts:
         if verdict is None:
             if isinstance(codes, int) or not codes.any():
                 return
-            verdict = self.verdicts[k] = np.zeros(self.capacity, dtype=np.int32)
-        verdict[index] = codes
+            verdict = self.verdicts[k] = Codes(self.capacity)
+        verdict.array[index] = codes
 
     def _ask(self, k: int, nodes: NodeSet) -> NDArray[np.int32] | int:
         plugin = self.filters[k].plugin
@@ -316,7 +358,7 @@ class KeptVerdicts:
         after: Bools | None = None
         for verdict in self.verdicts:
             if verdict is not None:
-                passes = np.logical_not(verdict[index])
+                passes = np.logical_not(verdict.array[index])
                 after = passes if after is None else np.logical_and(after, passes, out=after)
         if after is None:
             after = np.ones(len(before), dtype=np.bool_)
@@ -330,11 +372,11 @@ class KeptVerdicts:
         row_count = self._cluster.nodes.row_count
         fits: Bools = np.zeros(self.capacity, dtype=np.bool_)
         fits[:row_count] = True
-        self.fits, self.fit_count = fits, row_count
+        self.fits, self._flags, self.fit_count = fits, None, row_count
         rejecting = [verdict for verdict in self.verdicts if verdict is not None]
         if rejecting:
             for verdict in rejecting:
-                fits &= verdict == 0
+                fits &= verdict.array == 0
             self._count()
 
     def _count(self) -> None:

@@ -14,45 +14,54 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kubesched.build import i32, i64
+from kubesched.state.cells import Cells, Codes
 from kubesched.state.node_table import Ints
 
 #: So many rows are put above the level, if the highest total alone does not give as many.
 _ABOVE: Final = 64
 
+_NOWHERE: Final = -1
+_ABOVE_ALL: Final = -2
+
 
 class Leaders:
-    __slots__ = ("_above", "_even", "_even_count", "_level", "_place_of", "_places")
+    __slots__ = ("_above", "_even", "_even_count", "_level", "_places")
 
     def __init__(self, total: Ints, capacity: int) -> None:
         """`total` of each row that there is; at least one row fits."""
-        self._level = 0
+        self._level: i64 = 0
         self._above: dict[int, int] = {}
-        #: In no order, and where each row is among them (-1: nowhere).
-        self._even: NDArray[np.intp] = np.empty(capacity, dtype=np.intp)
-        self._places: NDArray[np.int32] = np.full(capacity, -1, dtype=np.int32)
-        self._even_count = 0
-        #: The same numbers, faster to read and write one by one.
-        self._place_of: memoryview[int] = self._places.data
+        #: In no order.
+        self._even = Cells(capacity)
+        self._even_count: i64 = 0
+        #: Where each row is among them; `_NOWHERE`, or `_ABOVE_ALL` for a row above the level.
+        self._places = Codes(capacity)
+        self._places.array[:] = _NOWHERE
         self._gather(total)
 
-    def note(self, row: int, total: int) -> None:
+    def note(self, row: i64, total: i64) -> None:
         """The row has this total now."""
+        places = self._places.cells
+        place = i64(places[row])
         if total > self._level:
             self._above[row] = total
-        else:
-            self._above.pop(row, None)
-        place: int = self._place_of[row]
-        if total == self._level:
-            if place < 0:
-                self._even[self._even_count] = row
-                self._place_of[row] = self._even_count
-                self._even_count += 1
-        elif place >= 0:
+        elif place == _ABOVE_ALL:
+            del self._above[row]
+        if place >= 0 and total != self._level:
+            even = self._even.cells
             self._even_count -= 1
-            last = int(self._even[self._even_count])
-            self._even[place] = last
-            self._place_of[last] = place
-            self._place_of[row] = -1
+            last = even[self._even_count]
+            even[place] = last
+            places[last] = i32(place)
+        if total > self._level:
+            places[row] = _ABOVE_ALL
+        elif total < self._level:
+            places[row] = _NOWHERE
+        elif place < 0:
+            self._even.cells[self._even_count] = row
+            places[row] = i32(self._even_count)
+            self._even_count += 1
 
     def best(self, total: Ints) -> Sequence[int] | NDArray[np.intp]:
         """The rows that share the highest total, in no order; good until the next change."""
@@ -61,22 +70,25 @@ class Leaders:
         if self._above:
             highest = max(self._above.values())
             return [row for row, each in self._above.items() if each == highest]
-        return self._even[: self._even_count]
+        return self._even.array[: self._even_count]
 
     @property
     def size_bytes(self) -> int:
-        return self._even.nbytes + self._places.nbytes
+        return self._even.array.nbytes + self._places.array.nbytes
 
     def _gather(self, total: Ints) -> None:
-        self._places[self._even[: self._even_count]] = -1
-        self._level = int(total.max())
-        even = np.flatnonzero(total == self._level)
+        places = self._places.array
+        places[self._even.array[: self._even_count]] = _NOWHERE
+        places[list(self._above)] = _NOWHERE
+        level = int(total.max())
+        even = np.flatnonzero(total == level)
         self._above = {}
         if len(even) < _ABOVE < len(total):
-            self._level = max(int(np.partition(total, -_ABOVE)[-_ABOVE]), 0)
-            even = np.flatnonzero(total == self._level)
-            above = np.flatnonzero(total > self._level)
+            level = max(int(np.partition(total, -_ABOVE)[-_ABOVE]), 0)
+            even = np.flatnonzero(total == level)
+            above = np.flatnonzero(total > level)
             self._above = dict(zip(above.tolist(), total[above].tolist(), strict=True))
-        self._even_count = len(even)
-        self._even[: self._even_count] = even
-        self._places[even] = np.arange(self._even_count, dtype=np.int32)
+            places[above] = _ABOVE_ALL
+        self._level, self._even_count = level, len(even)
+        self._even.array[: len(even)] = even
+        places[even] = np.arange(len(even), dtype=np.int32)

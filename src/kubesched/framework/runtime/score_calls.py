@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kubesched.api.core import Pod
+from kubesched.build import i64
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubesched.framework.row_rules import RowRate
 from kubesched.framework.runtime.calling import PLUGIN_ERRORS, PluginFailure, call, failure, raised, wrong_answer
 from kubesched.framework.runtime.changes import FEW_ROWS
 from kubesched.framework.runtime.metering import Meter, call_in
 from kubesched.framework.status import Status
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 #: A Score plugin's rule for one pod, as a function of the node. It should answer with an int.
 Rate: TypeAlias = Callable[[NodeInfo], Any]
@@ -82,6 +87,14 @@ def rated(plugin: Plugin, rate: Rate, node: NodeInfo) -> int:
         return int(_column([points], 1)[0])
     except _MISFITS as misfit:
         raise _score_failure(plugin, wrong_answer(plugin, "Score", f"the score is no number: {misfit}")) from None
+
+
+def rate_line(plugin: Plugin, rate: RowRate, rows: vec[i64], points: vec[i64]) -> None:
+    """Put the raw scores of these rows at their places in `points`; raises PluginFailure."""
+    try:
+        rate.rate_rows(rows, points)
+    except PLUGIN_ERRORS as error:
+        raise _score_failure(plugin, raised(plugin, "Score", error)) from error
 
 
 def _rate_each(plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:

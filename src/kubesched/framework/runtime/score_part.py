@@ -5,15 +5,20 @@ Its arrays may be those of an evaluation that is alike: whoever changes them fir
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kubesched.build import i64
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.runtime.kept_verdicts import reads_of
 from kubesched.framework.runtime.score_calls import Rate
 from kubesched.state import aspects
+from kubesched.state.cells import Cells, cells_of
 from kubesched.state.node_table import Ints
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 NO_SCORES: Ints = np.empty(0, dtype=np.int64)
 
@@ -53,6 +58,7 @@ class Score:
     """One plugin's part."""
 
     __slots__ = (
+        "_memory",
         "can_rate",
         "counts",
         "has_misfits",
@@ -99,12 +105,14 @@ class Score:
         self.normalized: Ints = NO_SCORES
         #: The arrays are another evaluation's as well: whoever changes them first takes a copy.
         self.shares = False
+        #: The memory of `raw`, from when it is first needed.
+        self._memory: Cells | None = None
         #: The rule for one node, made when it is first needed after PreScore.
         self.rate: Rate | None = None
 
     def allocate(self, capacity: int) -> None:
         """For a plugin that normalises."""
-        self.raw = np.zeros(capacity, dtype=np.int64)
+        self.raw, self._memory = np.zeros(capacity, dtype=np.int64), None
         self.normalized = np.zeros(capacity, dtype=np.int64)
         self.shares = False
 
@@ -113,10 +121,10 @@ class Score:
         self.raw = self.normalized = np.empty(capacity, dtype=np.int64)
         self.raw[: len(scores)] = scores
         self.raw[len(scores) :] = 0
-        self.shares = False
+        self.shares, self._memory = False, None
 
     def adopt(self, other: Score) -> None:
-        self.raw, self.normalized = other.raw, other.normalized
+        self.raw, self.normalized, self._memory = other.raw, other.normalized, None
         self.scale, self.scaled_count = other.scale, other.scaled_count
         self.shares = other.shares = True
         self.has_misfits, self.is_uniform = other.has_misfits, other.is_uniform
@@ -125,15 +133,29 @@ class Score:
     def own(self) -> None:
         """Before the arrays are changed."""
         if self.shares:
-            self.raw = self.raw.copy()
+            self.raw, self._memory = self.raw.copy(), None
             self.normalized = self.normalized.copy() if self.normalizes else self.raw
             self.shares = False
+
+    def memory(self) -> vec[i64]:
+        """`raw`, for loops that change it."""
+        memory = self._memory
+        if memory is None or self.shares:
+            memory = self._memory = cells_of(self.raw)
+            self.raw = memory.array
+            if not self.normalizes:
+                self.normalized = self.raw
+            elif self.shares:
+                self.normalized = self.normalized.copy()
+            self.shares = False
+        return memory.cells
 
     def forget(self) -> None:
         """Back to not counting, with no arrays."""
         self.counts = self.has_misfits = self.is_uniform = self.shares = False
         self.scale, self.scaled_count = None, -1
         self.raw = self.normalized = NO_SCORES
+        self._memory = None
 
     @property
     def size_bytes(self) -> int:
