@@ -26,10 +26,11 @@ from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads
 from kubesched.framework.row_rules import RowRate
 from kubesched.framework.status import Status
+from kubesched.plugins.amount_lines import AmountLine, AmountLines
 from kubesched.plugins.kept_columns import Floats, KeptColumns
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
-from kubesched.state.cells import line_of
+from kubesched.state.cells import Doubles, Line
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
@@ -43,21 +44,29 @@ SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
 _ONE: Final[Ints] = np.array(1, dtype=np.int64)
 _HALF: Final[Ints] = np.array(MAX_NODE_SCORE // 2, dtype=np.int64)
 _WHOLE: Final[Floats] = np.array(1.0)
+_BEST: Final[Floats] = np.array(float(MAX_NODE_SCORE))
+_HALF_AWAY: Final[Floats] = np.array(-0.5)
 #: A double holds whole numbers up to twice as much.
 _EXACT_MAX: Final = 1 << 52
-#: Lists of resources of which columns are kept.
+#: Lists of resources of which starts are kept.
 _KEPT_MAX: Final = 4
+#: For 256 lines.
+_BYTES_PER_NODE: Final = 2 << 10
 
 
 class BalancedRequest:
     """The resources that are balanced for a pod, with what it asks for (0 for a primary one it does not name)."""
 
-    __slots__ = ("amounts", "names", "resources")
+    __slots__ = ("names", "resources")
 
     def __init__(self, resources: tuple[tuple[str, int], ...]) -> None:
         self.resources = resources
         self.names = tuple([name for name, _ in resources])
-        self.amounts: Floats = np.array([float(min(amount, AMOUNT_MAX)) for _, amount in resources])[:, None]
+
+    @property
+    def amounts(self) -> Floats:
+        """(resources, 1)"""
+        return np.array([float(min(amount, AMOUNT_MAX)) for _, amount in self.resources])[:, None]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -71,7 +80,8 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = [spec.name for spec in args.resources]
-        self._columns: dict[tuple[str, ...], _Columns] = {}
+        self._starts: dict[tuple[str, ...], _Starts] = {}
+        self._lines = AmountLines(_BYTES_PER_NODE)
 
     def sign(self, pod: Pod) -> Hashable:
         return requests_key(pod)
@@ -85,9 +95,18 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         asked = state.read(SCORE_STATE_KEY, BalancedRequest)
-        return _score_rows(asked, nodes, self._columns_of(asked.names, nodes))
+        starts = self._starts_of(asked.names, nodes)
+        if starts is None:
+            return _score_rows(asked, nodes)
+        fractions = [
+            self._lines.line(nodes.table, name, min(amount, AMOUNT_MAX), _Fractions).fractions.array[nodes.index]
+            for name, amount in asked.resources
+        ]
+        scores = _evenness_rows(fractions)
+        scores += starts.start[nodes.index]
+        return np.right_shift(scores, _ONE, out=scores)
 
-    def _columns_of(self, names: tuple[str, ...], nodes: NodeSet) -> _Columns | None:
+    def _starts_of(self, names: tuple[str, ...], nodes: NodeSet) -> _Starts | None:
         """For all nodes that there really are, as long as all of them offer all of it, and doubles hold how much."""
         table = self.handle.state.nodes
         if nodes.table is not table or not isinstance(nodes.index, slice) or not names:
@@ -95,13 +114,13 @@ class NodeResourcesBalancedAllocation(Plugin):
         lowest, highest = table.allocatable_span(names)
         if lowest <= 0 or highest > _EXACT_MAX:
             return None
-        columns = self._columns.get(names)
-        if columns is None:
-            if len(self._columns) >= _KEPT_MAX:
+        starts = self._starts.get(names)
+        if starts is None:
+            if len(self._starts) >= _KEPT_MAX:
                 return None
-            columns = self._columns[names] = _Columns(table, names)
-        columns.follow()
-        return columns
+            starts = self._starts[names] = _Starts(table, names)
+        starts.follow()
+        return starts
 
     def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
         asked = state.read(SCORE_STATE_KEY, BalancedRequest)
@@ -177,6 +196,7 @@ class _Rate(RowRate):
 
     def __init__(self, asked: BalancedRequest, table: NodeTable) -> None:
         self._asked = asked
+        self._amounts = Line([min(amount, AMOUNT_MAX) for _, amount in asked.resources])
         self._table = table
 
     def __call__(self, node: NodeInfo) -> int:
@@ -185,9 +205,8 @@ class _Rate(RowRate):
     def rate_rows(self, rows: vec[i64], points: vec[i64]) -> None:
         asked, table = self._asked, self._table
         offered, used = table.allocatable.memory.cells, table.taken.memory.cells
-        offered_starts = line_of([table.allocatable.start(name) for name in asked.names])
-        used_starts = line_of([table.taken.start(name) for name in asked.names])
-        amounts = line_of([min(amount, AMOUNT_MAX) for _, amount in asked.resources])
+        offered_starts, used_starts = table.allocatable.starts(asked.names), table.taken.starts(asked.names)
+        amounts = self._amounts.cells
         count = len(amounts)
         exact_max: i64 = _EXACT_MAX
         start: i64 = _START
@@ -225,44 +244,59 @@ def _evenness_of(difference: float) -> i64:
 # -- kernels: the same for all rows of a set
 
 
-class _Columns(KeptColumns):
-    """What is used and offered, as doubles, and what a score starts from: half of it is added to the evenness with the
-    pod."""
+class _Starts(KeptColumns):
+    """What a score starts from: half of it is added to the evenness with the pod."""
 
     def __init__(self, table: NodeTable, names: tuple[str, ...]) -> None:
         super().__init__(table)
         self._names = names
-        self.used: Floats = np.empty((0, 0))
-        self.offered: Floats = np.empty((0, 0))
         self.start: Ints = np.empty(0, dtype=np.int64)
 
     def make(self, capacity: int) -> None:
-        self.used = np.zeros((len(self._names), capacity))
-        self.offered = np.ones((len(self._names), capacity))
         self.start = np.zeros(capacity, dtype=np.int64)
 
     def take_all(self, nodes: NodeSet) -> None:
-        used, offered = self.used[:, nodes.index], self.offered[:, nodes.index]
-        used[:] = nodes.table.taken.block(self._names, nodes.index)
-        np.maximum(nodes.table.allocatable.block(self._names, nodes.index), 1, out=offered)
+        offered = np.maximum(nodes.table.allocatable.block(self._names, nodes.index), 1)
+        used = nodes.table.taken.block(self._names, nodes.index)
         self.start[nodes.index] = _START - _evenness_rows(np.minimum(used / offered, _WHOLE))
 
     def take(self, row: int, node: NodeInfo) -> None:
-        fractions = []
-        for line, name in enumerate(self._names):
-            used, offered = node.requested.get(name, 0), max(node.allocatable.get(name, 0), 1)
-            self.used[line, row], self.offered[line, row] = min(used, AMOUNT_MAX), min(offered, AMOUNT_MAX)
-            fractions.append(_fraction(used, offered))
+        fractions = [
+            _fraction(node.requested.get(name, 0), max(node.allocatable.get(name, 0), 1)) for name in self._names
+        ]
         self.start[row] = _START - _evenness(fractions)
 
 
-def _score_rows(asked: BalancedRequest, nodes: NodeSet, columns: _Columns | None) -> Ints:
-    if columns is not None:
-        fractions: Floats = columns.used[:, nodes.index] + asked.amounts
-        fractions /= columns.offered[:, nodes.index]
-        scores = _evenness_rows(np.minimum(fractions, _WHOLE, out=fractions))
-        scores += columns.start[nodes.index]
-        return np.right_shift(scores, _ONE, out=scores)
+class _Fractions(AmountLine):
+    """The share of a resource that is used with the pod."""
+
+    def __init__(self, table: NodeTable, resource: str, amount: int) -> None:
+        super().__init__(table, resource, amount)
+        self.fractions = Doubles(table.capacity)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.fractions.array.nbytes
+
+    def take_all(self) -> None:
+        table, whole = self.table, slice(0, self.table.row_count)
+        used = table.taken.of(self.resource)[whole] + int(self.amount)
+        shares = used / np.maximum(table.allocatable.of(self.resource)[whole], 1)
+        np.minimum(shares, _WHOLE, out=self.fractions.array[whole])
+
+    def take_rows(self, rows: vec[i64]) -> None:
+        table, amount = self.table, self.amount
+        offered, used = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_start: i64 = table.allocatable.start(self.resource)
+        used_start: i64 = table.taken.start(self.resource)
+        fractions = self.fractions.cells
+        for row in rows:
+            then = used[used_start + row] + amount
+            capacity = offered[offered_start + row]
+            fractions[row] = 1.0 if then >= capacity else float(then) / float(capacity)
+
+
+def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:
     table = nodes.table
     if not asked.resources:
         return np.full(len(nodes), _compare(MAX_NODE_SCORE, MAX_NODE_SCORE), dtype=np.int64)
@@ -317,26 +351,24 @@ def _compare_rows(fractions: Floats) -> Ints:
     return scores  # type: ignore[no-any-return]
 
 
-def _evenness_rows(fractions: Floats) -> Ints:
-    """`_evenness` by node, before and with the pod where fractions are; they are used up."""
-    deviation: Floats = fractions[0]
+def _evenness_rows(fractions: Floats | list[Floats]) -> Ints:
+    """`_evenness` by node, before and with the pod where fractions are."""
     if len(fractions) == 2:
-        deviation -= fractions[1]
-        deviation /= 2.0
+        deviation: Floats = fractions[0] - fractions[1]
         np.abs(deviation, out=deviation)
+        deviation *= _HALF_AWAY
     elif len(fractions) > 2:
         mean = _sum_lines(fractions) / len(fractions)
-        squares = fractions - mean
-        squares *= squares
-        deviation = np.sqrt(_sum_lines(squares) / len(fractions))
+        deviation = np.sqrt(_sum_lines([(line - mean) ** 2 for line in fractions]) / len(fractions))
+        np.negative(deviation, out=deviation)
     else:
-        deviation[:] = 0
-    np.subtract(1.0, deviation, out=deviation)
-    deviation *= float(MAX_NODE_SCORE)
+        deviation = np.zeros_like(fractions[0])
+    deviation += _WHOLE
+    deviation *= _BEST
     return deviation.astype(np.int64)
 
 
-def _sum_lines(lines: Floats) -> Floats:
+def _sum_lines(lines: Floats | list[Floats]) -> Floats:
     """From left to right, as `_sum`."""
     total: Floats = np.zeros_like(lines[0])
     for line in lines:

@@ -29,10 +29,11 @@ from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, Verdicts
 from kubesched.framework.row_rules import RowJudge
 from kubesched.framework.status import Code, Status
+from kubesched.plugins.amount_lines import AmountLine, AmountLines
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.plugins.scoring_strategies import AssumedRequest, Strategy, StrategyRate
 from kubesched.state import aspects
-from kubesched.state.cells import line_of
+from kubesched.state.cells import Bytes, Line
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, POD_COUNT, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.objects import ObjectIndex
@@ -49,6 +50,9 @@ SCORE_STATE_KEY = "PreScoreNodeResourcesFit"
 #: Up to so many nodes are told one by one why they are rejected.
 _FEW: Final = 8
 
+#: For a thousand lines.
+_BYTES_PER_NODE: Final = 1 << 10
+
 #: Class names asked for directly: deviceclass.resource.kubernetes.io/NAME.
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
@@ -56,7 +60,7 @@ _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 class Asked:
     """What Filter compares: amounts above 0, and for which of them devices stand in where the node has none."""
 
-    __slots__ = ("_amounts", "_delegated_lines", "_least", "_offered", "_taken", "delegated", "resources")
+    __slots__ = ("_delegated_lines", "_offered", "_taken", "amounts", "delegated", "resources")
 
     def __init__(self, resources: tuple[tuple[str, int], ...], delegated: frozenset[str] = frozenset()) -> None:
         self.resources = resources
@@ -65,24 +69,24 @@ class Asked:
         names = tuple([name for name, _ in resources])
         self._offered = ("pods", *names)
         self._taken = (POD_COUNT, *names)
-        self._amounts = [1, *[min(amount, AMOUNT_MAX) for _, amount in resources]]
-        self._least: Ints = np.array(self._amounts, dtype=np.int64)[:, None]
+        self.amounts = [1, *[min(amount, AMOUNT_MAX) for _, amount in resources]]
         self._delegated_lines = [line for line, name in enumerate(self._offered) if name in delegated]
+
+    def _least(self) -> Ints:
+        return np.array(self.amounts, dtype=np.int64)[:, None]
 
     def short(self, nodes: NodeSet) -> Bools:
         """(1 + resources, nodes): of what the columns leave less than the pod asks for."""
         offered = self.offered(nodes)
-        short: Bools = offered - nodes.table.taken.block(self._taken, nodes.index) < self._least
+        short: Bools = offered - nodes.table.taken.block(self._taken, nodes.index) < self._least()
         for line in self._delegated_lines:
             short[line] &= offered[line] > 0
         return short
 
-    def short_rows(self, rows: vec[i64], table: NodeTable) -> list[int]:
-        """The rows that are short of something, whatever devices there are."""
+    def short_rows(self, rows: vec[i64], least: vec[i64], table: NodeTable) -> list[int]:
+        """The rows that are short of something, whatever devices there are; `least` are the amounts."""
         offered, taken = table.allocatable.memory.cells, table.taken.memory.cells
-        offered_starts = line_of([table.allocatable.start(name) for name in self._offered])
-        taken_starts = line_of([table.taken.start(name) for name in self._taken])
-        least = line_of(self._amounts)
+        offered_starts, taken_starts = table.allocatable.starts(self._offered), table.taken.starts(self._taken)
         count = len(least)
         short: list[int] = []
         for row in rows:
@@ -97,7 +101,7 @@ class Asked:
 
     def beyond(self, offered: Ints) -> Bools:
         """What not even an empty node has; another pod fits on any that is empty enough."""
-        beyond: Bools = offered < self._least
+        beyond: Bools = offered < self._least()
         beyond[0] = False
         return beyond
 
@@ -128,6 +132,7 @@ class NodeResourcesFit(Plugin):
         self._strategy = Strategy(args.scoring_strategy)
         self._devices = handle.features.get("DRAExtendedResource", False)
         self._statuses: dict[Hashable, Status] = {}
+        self._lines = AmountLines(_BYTES_PER_NODE)
 
     def sign(self, pod: Pod) -> Hashable:
         return requests_key(pod)
@@ -138,7 +143,7 @@ class NodeResourcesFit(Plugin):
 
     def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
         asked = state.read(STATE_KEY, Asked)
-        positions: NDArray[np.intp] = np.logical_or.reduce(asked.short(nodes)).nonzero()[0]
+        positions = self._short(asked, nodes)
         if not len(positions):
             return None
         why = np.zeros(len(nodes), dtype=np.int32)
@@ -148,6 +153,20 @@ class NodeResourcesFit(Plugin):
         else:
             why[positions], statuses = self._reasons(asked, nodes.at(positions))
         return Verdicts(why, statuses)
+
+    def _short(self, asked: Asked, nodes: NodeSet) -> NDArray[np.intp]:
+        """The positions of nodes that are short of something."""
+        table = self.handle.state.nodes
+        positions: NDArray[np.intp]
+        if nodes.table is not table or not isinstance(nodes.index, slice) or asked.delegated:
+            positions = np.logical_or.reduce(asked.short(nodes)).nonzero()[0]
+            return positions
+        short = self._lines.line(table, "pods", 1, _Short).short.array[nodes.index]
+        for resource, amount in asked.resources:
+            line = self._lines.line(table, resource, min(amount, AMOUNT_MAX), _Short)
+            short = np.bitwise_or(short, line.short.array[nodes.index])
+        positions = short.nonzero()[0]
+        return positions
 
     def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
         return _Judge(self, state.read(STATE_KEY, Asked))
@@ -268,17 +287,48 @@ class NodeResourcesFit(Plugin):
         return status
 
 
+class _Short(AmountLine):
+    """Where the columns leave less of a resource than the pod asks for; of "pods", none."""
+
+    def __init__(self, table: NodeTable, resource: str, amount: int) -> None:
+        super().__init__(table, resource, amount)
+        self.short = Bytes(table.capacity)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.short.array.nbytes
+
+    def take_all(self) -> None:
+        table, whole = self.table, slice(0, self.table.row_count)
+        left = table.allocatable.of(self.resource)[whole] - table.taken.of(_taken_line(self.resource))[whole]
+        np.less(left, int(self.amount), out=self.short.flags[whole])
+
+    def take_rows(self, rows: vec[i64]) -> None:
+        table, resource, amount = self.table, self.resource, self.amount
+        offered, taken = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_start: i64 = table.allocatable.start(resource)
+        taken_start: i64 = table.taken.start(_taken_line(resource))
+        short = self.short.cells
+        for row in rows:
+            short[row] = 1 if offered[offered_start + row] - taken[taken_start + row] < amount else 0
+
+
+def _taken_line(resource: str) -> str:
+    return POD_COUNT if resource == "pods" else resource
+
+
 class _Judge(RowJudge):
     def __init__(self, plugin: NodeResourcesFit, asked: Asked) -> None:
         self._plugin = plugin
         self._asked = asked
         self._table = plugin.handle.state.nodes
+        self._least = Line(asked.amounts)
 
     def __call__(self, node: NodeInfo) -> Status | None:
         return self._plugin.status_of(self._asked, node)
 
     def doubtful(self, rows: vec[i64]) -> list[int]:
-        return self._asked.short_rows(rows, self._table)
+        return self._asked.short_rows(rows, self._least.cells, self._table)
 
 
 def after_pod_change(pod: Pod, old: Pod, new: Pod | None) -> QueueingHint:

@@ -17,13 +17,13 @@ import numpy as np
 
 from kubesched.api.core import Pod
 from kubesched.api.pod_requests import assumed_requests
-from kubesched.build import i64
+from kubesched.build import i64, u8
 from kubesched.config.plugin_args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
 from kubesched.framework.row_rules import RowRate
-from kubesched.plugins.kept_columns import Floats, KeptColumns
+from kubesched.plugins.amount_lines import AmountLine, AmountLines
 from kubesched.plugins.node_resources import CPU, MEMORY, PRIMARY, is_scalar
-from kubesched.state.cells import line_of
+from kubesched.state.cells import Bytes, Line
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeSet, NodeTable
 
@@ -44,10 +44,8 @@ _FLOATS_PAY = 512
 # NumPy calculates with these in a third of the time that it takes with a Python int.
 _ONE: Final[Ints] = np.array(1, dtype=np.int64)
 _HUNDRED: Final[Ints] = np.array(MAX_NODE_SCORE, dtype=np.int64)
-_NONE: Final[Floats] = np.array(0.0)
-_ALL: Final[Floats] = np.array(float(MAX_NODE_SCORE))
-#: Lists of resources of which columns are kept.
-_KEPT_MAX: Final = 4
+#: For a thousand lines.
+_BYTES_PER_NODE: Final = 1 << 10
 
 #: Lines in which placed pods count with what is assumed of them.
 _COUNTED: Final = {CPU: NONZERO_CPU, MEMORY: NONZERO_MEMORY}
@@ -62,22 +60,35 @@ class Assumed(NamedTuple):
 class AssumedRequest:
     """The resources that count for a pod, with what is assumed of it."""
 
-    __slots__ = ("amounts", "has_weights", "hundredfold", "names", "resources", "taken", "weight_sum")
+    __slots__ = ("has_weights", "names", "resources", "taken", "weight_sum")
 
     def __init__(self, resources: tuple[Assumed, ...]) -> None:
         self.resources = resources
         # As lines of the table's amounts.
         self.names = tuple([each.resource for each in resources])
         self.taken = tuple([_COUNTED.get(name, name) for name in self.names])
-        amounts = [min(each.amount, AMOUNT_MAX) for each in resources]
-        self.amounts: Ints = np.array(amounts, dtype=np.int64)[:, None]
-        self.hundredfold: Floats = np.array([float(amount * MAX_NODE_SCORE) for amount in amounts])[:, None]
         self.weight_sum = sum([each.weight for each in resources])
         self.has_weights = self.weight_sum != len(resources)
 
     @property
+    def amounts(self) -> Ints:
+        """(resources, 1)"""
+        return np.array([min(each.amount, AMOUNT_MAX) for each in self.resources], dtype=np.int64)[:, None]
+
+    @property
     def weights(self) -> Ints:
         return np.array([each.weight for each in self.resources], dtype=np.int64)[:, None]
+
+
+class AssumedLine:
+    """The same for loops."""
+
+    __slots__ = ("amounts", "assumed", "weights")
+
+    def __init__(self, assumed: AssumedRequest) -> None:
+        self.assumed = assumed
+        self.amounts = Line([min(each.amount, AMOUNT_MAX) for each in assumed.resources])
+        self.weights = Line([each.weight for each in assumed.resources])
 
 
 class Strategy:
@@ -90,7 +101,8 @@ class Strategy:
             assert strategy.requested_to_capacity_ratio is not None, "the configuration was validated"
             self._shape = shape_scores(strategy.requested_to_capacity_ratio.shape)
         self._shape_column: Ints = np.array(self._shape or (), dtype=np.int64)
-        self._columns: dict[tuple[str, ...], _Columns] = {}
+        self._shape_line = Line(list(self._shape or ()))
+        self._lines = AmountLines(_BYTES_PER_NODE)
 
     def assumed(self, pod: Pod) -> AssumedRequest:
         """Container requests and overhead, never pod-level requests; a scalar resource not asked for does not count."""
@@ -124,15 +136,13 @@ class Strategy:
             return 0
         return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
 
-    def score_line(self, assumed: AssumedRequest, table: NodeTable, rows: vec[i64], points: vec[i64]) -> None:
+    def score_line(self, line: AssumedLine, table: NodeTable, rows: vec[i64], points: vec[i64]) -> None:
         """`score` of these rows of the table."""
+        assumed, amounts, own_weights = line.assumed, line.amounts.cells, line.weights.cells
         offered, taken = table.allocatable.memory.cells, table.taken.memory.cells
-        offered_starts = line_of([table.allocatable.start(name) for name in assumed.names])
-        taken_starts = line_of([table.taken.start(name) for name in assumed.taken])
-        amounts = line_of([min(each.amount, AMOUNT_MAX) for each in assumed.resources])
-        own_weights = line_of([each.weight for each in assumed.resources])
-        shape = line_of(list(self._shape or ()))
+        offered_starts, taken_starts = table.allocatable.starts(assumed.names), table.taken.starts(assumed.taken)
         has_shape, counts_free, count = self._shape is not None, self._counts_free, len(amounts)
+        shape = self._shape_line.cells
         whole: i64 = MAX_NODE_SCORE
         safe: i64 = _PRODUCT_SAFE
         for place in range(len(rows)):
@@ -171,17 +181,15 @@ class Strategy:
                 points[place] = total // weights
 
     def score_rows(self, assumed: AssumedRequest, nodes: NodeSet, *, of_table: NodeTable | None = None) -> Ints:
-        """`score` of all nodes of the set. Columns are kept of `of_table`."""
+        """`score` of all nodes of the set. Lines are kept of `of_table`."""
         if not assumed.resources:
             return np.zeros(len(nodes), dtype=np.int64)
         table = nodes.table
-        if table is of_table and isinstance(nodes.index, slice):
-            columns = self._columns_of(assumed, table)
-            if columns is not None:
-                offered = columns.offered[:, nodes.index]
-                return self._mean(columns.percent(assumed, nodes), offered, assumed, all_offered=True)
-        capacity = table.allocatable.block(assumed.names, nodes.index)
         lowest, highest = table.allocatable_span(assumed.names)
+        is_plain = self._shape is None and lowest > 0 and highest <= _PRODUCT_SAFE
+        if is_plain and table is of_table and isinstance(nodes.index, slice):
+            return self._mean_of_lines(assumed, table, nodes.index)
+        capacity = table.allocatable.block(assumed.names, nodes.index)
         share = table.taken.block(assumed.taken, nodes.index) + assumed.amounts
         np.minimum(share, capacity, out=share)
         if self._counts_free:
@@ -194,21 +202,21 @@ class Strategy:
                 scores[position] = self.score(assumed, infos[position])
         return scores
 
-    def _columns_of(self, assumed: AssumedRequest, table: NodeTable) -> _Columns | None:
-        """As long as all nodes offer all of it, and doubles hold how much."""
-        lowest, highest = table.allocatable_span(assumed.names)
-        if lowest <= 0 or highest > _QUOTIENT_SAFE:
-            return None
-        columns = self._columns.get(assumed.names)
-        if columns is None or columns.table is not table:
-            if columns is None and len(self._columns) >= _KEPT_MAX:
-                return None
-            columns = _Columns(table, assumed.names, assumed.taken, counts_free=self._counts_free)
-            self._columns[assumed.names] = columns
-        columns.follow()
-        return columns
+    def _mean_of_lines(self, assumed: AssumedRequest, table: NodeTable, index: slice) -> Ints:
+        """Where all nodes offer all of it."""
+        make = _FreePercent if self._counts_free else _UsedPercent
+        lines = [
+            self._lines.line(table, name, min(amount, AMOUNT_MAX), make).percent.array[index]
+            for name, _, amount in assumed.resources
+        ]
+        if assumed.weight_sum == 2 and not assumed.has_weights:  # cpu and memory as they come
+            total = np.add(lines[0], lines[1])
+            return np.right_shift(total, 1, out=total).astype(np.int64)
+        points = np.array(lines, dtype=np.int64) * assumed.weights
+        mean: Ints = points.sum(axis=0) // assumed.weight_sum
+        return mean
 
-    def _mean(self, points: Ints, capacity: Ints | Floats, assumed: AssumedRequest, *, all_offered: bool) -> Ints:
+    def _mean(self, points: Ints, capacity: Ints, assumed: AssumedRequest, *, all_offered: bool) -> Ints:
         """Per node; `points` are used up."""
         weights: Ints | None = None
         if self._shape is not None:
@@ -234,58 +242,62 @@ class StrategyRate(RowRate):
     def __init__(self, strategy: Strategy, assumed: AssumedRequest, table: NodeTable) -> None:
         self._strategy = strategy
         self._assumed = assumed
+        self._line = AssumedLine(assumed)
         self._table = table
 
     def __call__(self, node: NodeInfo) -> int:
         return self._strategy.score(self._assumed, node)
 
     def rate_rows(self, rows: vec[i64], points: vec[i64]) -> None:
-        self._strategy.score_line(self._assumed, self._table, rows, points)
+        self._strategy.score_line(self._line, self._table, rows, points)
 
 
-class _Columns(KeptColumns):
-    """Per resource the hundredfold of what counts before the pod comes, and what is offered, as doubles."""
+class _UsedPercent(AmountLine):
+    """How many hundredths of a resource are used with the pod, cut to a whole number."""
 
-    def __init__(self, table: NodeTable, names: tuple[str, ...], taken: tuple[str, ...], *, counts_free: bool) -> None:
-        super().__init__(table)
-        self._names = names
-        self._taken = taken
-        self._counts_free = counts_free
-        self._shares: Floats = np.empty((0, 0))
-        self.offered: Floats = np.empty((0, 0))
+    counts_free = False
 
-    def percent(self, assumed: AssumedRequest, nodes: NodeSet) -> Ints:
-        """As `_percent`. What a double does not hold is far out of range, and cut to it."""
-        shares, offered = self._shares[:, nodes.index], self.offered[:, nodes.index]
-        points: Floats
-        if self._counts_free:
-            points = shares - assumed.hundredfold
-            np.maximum(points, _NONE, out=points)
-            points /= offered
-        else:
-            points = shares + assumed.hundredfold
-            points /= offered
-            np.minimum(points, _ALL, out=points)
-        return points.astype(np.int64)
+    def __init__(self, table: NodeTable, resource: str, amount: int) -> None:
+        super().__init__(table, resource, amount)
+        self.percent = Bytes(table.capacity)
 
-    def make(self, capacity: int) -> None:
-        self._shares, self.offered = np.zeros((len(self._names), capacity)), np.ones((len(self._names), capacity))
+    @property
+    def size_bytes(self) -> int:
+        return self.percent.array.nbytes
 
-    def take_all(self, nodes: NodeSet) -> None:
-        offered = nodes.table.allocatable.block(self._names, nodes.index)
-        shares = nodes.table.taken.block(self._taken, nodes.index)
-        if self._counts_free:
-            shares = offered - shares
-        np.multiply(shares, float(MAX_NODE_SCORE), out=self._shares[:, nodes.index])
-        np.maximum(offered, 1, out=self.offered[:, nodes.index])
+    def take_all(self) -> None:
+        table, whole = self.table, slice(0, self.table.row_count)
+        capacity = np.maximum(table.allocatable.of(self.resource)[whole], 1)
+        share = table.taken.of(_COUNTED.get(self.resource, self.resource))[whole] + int(self.amount)
+        np.minimum(share, capacity, out=share)
+        if self.counts_free:
+            np.subtract(capacity, share, out=share)
+        highest = table.allocatable_span((self.resource,))[1]
+        self.percent.array[whole] = _percent(share, capacity, highest)
 
-    def take(self, row: int, node: NodeInfo) -> None:
-        for line, name in enumerate(self._names):
-            offered, share = node.allocatable.get(name, 0), _used(name, node)
-            if self._counts_free:
-                share = offered - share
-            self._shares[line, row] = float(share * MAX_NODE_SCORE)
-            self.offered[line, row] = float(max(offered, 1))
+    def take_rows(self, rows: vec[i64]) -> None:
+        table, resource, amount = self.table, self.resource, self.amount
+        offered, taken = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_start: i64 = table.allocatable.start(resource)
+        taken_start: i64 = table.taken.start(_COUNTED.get(resource, resource))
+        percent, counts_free = self.percent.cells, self.counts_free
+        whole: i64 = MAX_NODE_SCORE
+        for row in rows:
+            capacity = offered[offered_start + row]
+            if capacity < 1:
+                capacity = 1
+            share = taken[taken_start + row] + amount
+            if share > capacity:
+                share = capacity
+            if counts_free:
+                share = capacity - share
+            percent[row] = u8(share * whole // capacity)
+
+
+class _FreePercent(_UsedPercent):
+    """The same of what is left."""
+
+    counts_free = True
 
 
 def _percent(share: Ints, capacity: Ints, highest: int) -> Ints:

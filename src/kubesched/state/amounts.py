@@ -7,13 +7,16 @@ that one operation serves all of them; resources that nobody has share a line of
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.build import i64
-from kubesched.state.cells import Cells
+from kubesched.state.cells import Cells, Line
+
+if TYPE_CHECKING:
+    from kubesched.build import vec
 
 Ints: TypeAlias = NDArray[np.int64]
 #: Rows of a table: all of them as a slice (views, no copies), or some as an array.
@@ -27,15 +30,16 @@ _LINES_MIN = 8
 class Amounts:
     """int64, (lines, capacity). Lines are only ever added; the array is another one after that or after growth."""
 
-    __slots__ = ("_blocks", "_matrix", "_width", "lines", "memory")
+    __slots__ = ("_blocks", "_matrix", "_starts", "_width", "lines", "memory")
 
     def __init__(self, capacity: int, names: tuple[str, ...] = ()) -> None:
         """`names`: lines that there are from the start, side by side."""
         #: Where each resource is in the matrix.
         self.lines: dict[str, int] = {name: _NOTHING + 1 + place for place, name in enumerate(names)}
-        self._take(np.zeros((max(_LINES_MIN, len(names) + 1), capacity), dtype=np.int64))
         #: By resources asked for together, where they are: as a slice if they are neighbours.
         self._blocks: dict[tuple[str, ...], slice | NDArray[np.intp]] = {}
+        self._starts: dict[tuple[str, ...], Line] = {}
+        self._take(np.zeros((max(_LINES_MIN, len(names) + 1), capacity), dtype=np.int64))
 
     def of(self, name: str) -> Ints:
         """One resource, for each row that there may be; to be read only."""
@@ -58,6 +62,13 @@ class Amounts:
         """Where the line of a resource begins in `memory`, until the next change of the lines or of the capacity."""
         return self.lines.get(name, _NOTHING) * int(self._width)
 
+    def starts(self, names: tuple[str, ...]) -> vec[i64]:
+        """`start` of each."""
+        starts = self._starts.get(names)
+        if starts is None:
+            starts = self._starts[names] = Line([self.start(name) for name in names])
+        return starts.cells
+
     def line(self, name: str) -> int:
         """Where the resource is in the matrix; made at first use."""
         line = self.lines.get(name)
@@ -67,6 +78,7 @@ class Amounts:
                 self._take(np.vstack([self._matrix, np.zeros_like(self._matrix)]))
             self.lines[name] = line
             self._blocks.clear()
+            self._starts.clear()
         return line
 
     @property
@@ -91,6 +103,7 @@ class Amounts:
         self._matrix: Ints = self.memory.array.reshape(matrix.shape)
         self._matrix[:] = matrix
         self._width: i64 = matrix.shape[1]
+        self._starts.clear()
 
     def _neighbours(self, names: tuple[str, ...]) -> slice | NDArray[np.intp]:
         lines = [self.lines.get(name, _NOTHING) for name in names]

@@ -1,6 +1,6 @@
 """Lines of numbers that NumPy sees as arrays, and loops over single rows as plain memory.
 
-    Cells  int64        Codes  int32        Flags  bool, which loops see as 0 and 1
+    Cells  int64        Codes  int32        Bytes  0..255, or bools as 0 and 1        Doubles
 
 `array` and `cells` are the same numbers. A kernel over all rows uses the array; a loop over the rows that changed reads
 and writes `cells`, which compiled takes a nanosecond or two a number, where an operation of NumPy on however few rows
@@ -49,15 +49,31 @@ class Codes:
             self.cells = _memory(self.array)
 
 
-class Flags:
+class Bytes:
     __slots__ = ("array", "cells")
 
     def __init__(self, count: int) -> None:
         if _COMPILED:
             self.cells: vec[u8] = vec[u8]([0] * count)
-            self.array: NDArray[np.bool_] = _lent(self.cells, memoryview(self.cells), count, "|b1")
+            self.array: NDArray[np.uint8] = _lent(self.cells, memoryview(self.cells), count, "|u1")
         else:
-            self.array = np.zeros(count, dtype=np.bool_)
+            self.array = np.zeros(count, dtype=np.uint8)
+            self.cells = _memory(self.array)
+
+    @property
+    def flags(self) -> NDArray[np.bool_]:
+        return self.array.view(np.bool_)
+
+
+class Doubles:
+    __slots__ = ("array", "cells")
+
+    def __init__(self, count: int) -> None:
+        if _COMPILED:
+            self.cells: vec[float] = vec[float]([0.0] * count)
+            self.array: NDArray[np.float64] = _lent(self.cells, memoryview(self.cells), count, "<f8")
+        else:
+            self.array = np.zeros(count)
             self.cells = _memory(self.array)
 
 
@@ -75,11 +91,20 @@ def codes_of(array: NDArray[np.int32]) -> Codes:
     return codes
 
 
-def flags_of(array: NDArray[np.bool_]) -> Flags:
+def bytes_of(array: NDArray[np.bool_]) -> Bytes:
     """A copy."""
-    flags = Flags(len(array))
-    flags.array[:] = array
-    return flags
+    copy = Bytes(len(array))
+    copy.array[:] = array
+    return copy
+
+
+class Line:
+    """Some numbers for loops, to be kept."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.cells: vec[i64] = line_of(numbers)
 
 
 def line_of(numbers: list[int]) -> vec[i64]:

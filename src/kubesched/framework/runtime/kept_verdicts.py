@@ -25,7 +25,7 @@ from kubesched.framework.runtime.filter_calls import Judge, doubts, judge_of, ju
 from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.status import Status
 from kubesched.state import aspects
-from kubesched.state.cells import Codes, Flags, codes_of, flags_of
+from kubesched.state.cells import Bytes, Codes, bytes_of, codes_of
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, NodeSet, RowIndex
 
@@ -65,7 +65,7 @@ class KeptVerdicts:
         self.verdicts: list[Codes | None] = [None] * len(self.filters)
         self.fits: Bools = np.empty(0, dtype=np.bool_)
         #: The memory of `fits`, from when it is first needed.
-        self._flags: Flags | None = None
+        self._flags: Bytes | None = None
         #: How many rows fit.
         self.fit_count = 0
         #: Some plugin answered with an ERROR about single nodes.
@@ -171,8 +171,8 @@ class KeptVerdicts:
         """`fits`, for loops."""
         flags = self._flags
         if flags is None:
-            flags = self._flags = flags_of(self.fits)
-            self.fits = flags.array
+            flags = self._flags = bytes_of(self.fits)
+            self.fits = flags.flags
         return flags.cells
 
     # -- in the plugins' words
