@@ -62,6 +62,9 @@ class World:
             state, evaluation = runtime.begin(PodInfo(self.pod()))
             fits = runtime.find_fits(state, evaluation)
             totals = runtime.totals(state, fits).tolist() if fits.count else []
+            if totals:
+                highest = [row for row, total in zip(fits.rows, totals, strict=True) if total == max(totals)]
+                assert sorted(map(int, runtime.best(state, fits))) == highest
             return {self.state.nodes.infos[row].name: total for row, total in zip(fits.rows, totals, strict=True)}
         except PluginFailure as failure:
             return failure.status.message
@@ -245,21 +248,23 @@ def test_a_rate_that_is_no_number_fails_the_attempt(points: Any) -> None:
     assert found.startswith('running Score plugins: plugin "Fractions" failed with: ')
 
 
-class Excessive(Fractions):
-    """Scores n1 out of range, which matters when it fits."""
+@pytest.mark.parametrize("points", [150, -1, 2**62, 2**63 - 1, -(2**63)], ids=str)
+def test_a_score_out_of_range_matters_when_its_node_fits(points: int) -> None:
+    class Excessive(Fractions):
+        def points(self, node: NodeInfo) -> int:
+            return points if node.name == "n1" else 5
 
-    def points(self, node: NodeInfo) -> int:
-        return 150 if node.name == "n1" else 5
-
-
-def test_a_score_out_of_range_is_noticed_when_its_node_comes_to_fit() -> None:
     world = World(Excessive, node_count=20)
     filling = world.place("n1", cpu="8")
     assert isinstance(world.hold(), dict)
+    for name in ("n2", "n3", "n2"):
+        world.place(name)
+        found = world.hold()
+        assert isinstance(found, dict) and "n1" not in found
     world.state.forget(filling)
     found = world.hold()
     assert isinstance(found, str)
-    assert "invalid score 150" in found
+    assert f"invalid score {points}" in found
 
 
 class Prepared(Signing):

@@ -125,7 +125,8 @@ class Rig:
         """What the rule puts down for all rows together."""
         points = Cells(self.state.nodes.row_count)
         rate.rate_rows(self._line(), points.cells)
-        return points.array.tolist()
+        scores: list[int] = points.array.tolist()
+        return scores
 
     def _line(self) -> Any:
         return line_of(list(range(self.state.nodes.row_count)))

@@ -1,7 +1,7 @@
 """`KeptScores`: what the kept Score plugins say of every row for one scheduling signature, and the weighted sums.
 
     normalized[row]  per plugin 0..100; meaningless where the row does not fit, 0 while the plugin is skipped
-    total[row]       weighted sum, -1 where the row does not fit
+    total[row]       weighted sum; far below 0 where the row does not fit
 
 A plugin's scores are asked for where what it reads has changed. The scale that brings raw scores into 0..100 depends on
 which rows fit: where that changed it is computed again, and all rows are normalised again if it is another.
@@ -11,12 +11,12 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kubesched.build import i64
+from kubesched.build import i64, u8
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE
 from kubesched.framework.row_rules import RowRate
@@ -39,7 +39,7 @@ from kubesched.framework.runtime.score_calls import (
 from kubesched.framework.runtime.score_part import NO_SCORES, Score
 from kubesched.framework.status import LASTING_SKIP
 from kubesched.state import aspects
-from kubesched.state.cells import Cells, cells_of
+from kubesched.state.cells import Bytes, Cells, cells_of
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
 
@@ -63,12 +63,14 @@ class KeptScores:
         self._state = state
         self._cluster = cluster
         self._meter = meter
-        self._sums: Ints = NO_SCORES
-        #: The sums are another's as well, as the arrays of a score may be.
-        self._shares_sums = False
-        #: The memory of `total` and of the sums, from when it is first needed.
-        self._total_memory: Cells | None = None
-        self._sums_memory: Cells | None = None
+        #: The totals are another's as well, as the arrays of a score may be.
+        self._shares_total = False
+        #: Their memory, from when it is first needed.
+        self._memory: Cells | None = None
+        #: The rows that are put down by `_FAR`; None while none is.
+        self._misses: Bytes | None = None
+        #: Some score of theirs is out of range, which does not matter.
+        self._has_misfits = False
         #: What scores that are shared with others add up to, and whose they are; None once one is another.
         self._common: Ints | None = None
         self._common_to: Collection[str] = ()
@@ -87,10 +89,9 @@ class KeptScores:
     def adopt(self, other: KeptScores, alike: Collection[str]) -> None:
         """Start from what `other` knows of the plugins that are named `alike`."""
         theirs = {score.name: score for score in other.scores}
-        self.total, self._total_memory = np.empty(len(other.total), dtype=np.int64), None
-        self._sums = self._common = other._sum_of(alike)
-        self._sums_memory = None
-        self._common_to, self._shares_sums = alike, True
+        self.total = self._common = other._sum_of(alike)
+        self._common_to, self._shares_total = alike, True
+        self._memory = self._misses = None
         self._row_count = other._row_count
         for score in self.scores:
             known = theirs.get(score.name) if score.name in alike else None
@@ -99,6 +100,7 @@ class KeptScores:
                 self._state.skip_score.add(score.name)
             elif known is not None and known.counts:
                 score.adopt(known)
+                self._has_misfits |= known.has_misfits
 
     def _sum_of(self, alike: Collection[str]) -> Ints:
         """Of scores that are shared with another from now on; to be read only."""
@@ -120,6 +122,10 @@ class KeptScores:
     def best(self) -> Sequence[int] | NDArray[np.intp]:
         """The rows that share the highest total, in no order; good until the next change."""
         total = self.total[: self._row_count]
+        if self._has_misfits and self._misses is not None:
+            # What plugins say of rows that do not fit may be anything.
+            total = np.where(self._verdicts.fits[: self._row_count], total, -1)
+            return np.flatnonzero(total == total[total.argmax()])
         if self._leaders is None:
             if not self._changes_are_few:
                 return np.flatnonzero(total == total[total.argmax()])
@@ -138,10 +144,9 @@ class KeptScores:
         pre_scored = False
         touched: list[RowIndex] = [slice(0, table.row_count)]
         if changes is None:
-            self.total, self._total_memory = np.zeros(verdicts.capacity, dtype=np.int64), None
-            self._sums, self._sums_memory = np.zeros(verdicts.capacity, dtype=np.int64), None
-            self._shares_sums = False
-            self._common = None
+            self.total = np.zeros(verdicts.capacity, dtype=np.int64)
+            self._memory = self._misses = self._common = None
+            self._shares_total = self._has_misfits = False
             for score in self.scores:
                 score.forget()
         elif verdicts.refolded is not None:
@@ -162,9 +167,9 @@ class KeptScores:
             if rescale and score.has_misfits:
                 self._check(score, rows_together(fits_touched, table.row_count))
         if changes is not None and len(touched) == 1 and touched[0] is changes.rows and changes.has_line:
-            self._total_line(changes.line)
+            self._settle_line(changes.line)
         else:
-            self._total_rows(rows_together(touched, table.row_count))
+            self._settle_rows(rows_together(touched, table.row_count))
         verdicts.settle()
         self._row_count = table.row_count
         return pre_scored
@@ -172,7 +177,7 @@ class KeptScores:
     @property
     def size_bytes(self) -> int:
         leaders = self._leaders.size_bytes if self._leaders is not None else 0
-        return self.total.nbytes + self._sums.nbytes + leaders + sum(score.size_bytes for score in self.scores)
+        return self.total.nbytes + leaders + sum([score.size_bytes for score in self.scores])
 
     def _is_concerned(self, score: Score, changed: int, *, rescale: bool) -> bool:
         if score.skips_for_good:
@@ -195,41 +200,52 @@ class KeptScores:
         for score in concerned:
             if not self._rate(score, changes):
                 return False
-        self._total_line(changes.line)
+        self._settle_line(changes.line)
         return True
 
-    def _total_line(self, line: vec[i64]) -> None:
-        """Totals of rows whose sums have changed."""
-        total_memory = self._total_memory
-        if total_memory is None:
-            total_memory = self._total_memory = cells_of(self.total)
-            self.total = total_memory.array
-        if len(line) > FEW_ROWS or self._row_count != self._cluster.nodes.row_count:
+    def _settle_line(self, line: vec[i64]) -> None:
+        """Totals of rows whose scores changed, or whether they fit."""
+        verdicts, row_count = self._verdicts, self._cluster.nodes.row_count
+        if self._misses is not None or verdicts.fit_count != row_count:
+            total, misses, fits = self._total_cells(), self._misses_cells(), verdicts.flags()
+            far: i64 = _FAR
+            for row in line:
+                if fits[row] == misses[row]:
+                    total[row] += far if fits[row] else -far
+                    misses[row] = 0 if fits[row] else 1
+        if len(line) > FEW_ROWS or self._row_count != row_count:
             self._leaders = None
         leaders = self._leaders
-        total, sums, fits = total_memory.cells, self._sums_cells(), self._verdicts.flags()
-        for row in line:
-            points: i64 = sums[row] if fits[row] else -1
-            if points != total[row]:
-                total[row] = points
-                if leaders is not None:
-                    leaders.note(row, points)
+        if leaders is not None:
+            total = self._total_cells()
+            for row in line:
+                leaders.note(row, total[row])
 
-    def _total_rows(self, rows: RowIndex) -> None:
-        verdicts, row_count = self._verdicts, self._cluster.nodes.row_count
-        if isinstance(rows, slice) and verdicts.fit_count == row_count:
-            self.total[rows] = self._sums[rows]
-        else:
-            self.total[rows] = np.where(verdicts.fits[rows], self._sums[rows], -1)
+    def _settle_rows(self, rows: RowIndex) -> None:
         self._leaders = None
+        if self._misses is None and self._verdicts.fit_count == self._cluster.nodes.row_count:
+            return
+        self._own_total()
+        self._misses_cells()
+        assert self._misses is not None
+        misses = self._misses.flags
+        after, before = ~self._verdicts.fits[rows], misses[rows]
+        if (after != before).any():
+            self.total[rows] += (before.astype(np.int64) - after) * _FAR
+            misses[rows] = after
 
-    def _sums_cells(self) -> vec[i64]:
-        """The sums, for loops that change them."""
-        memory = self._sums_memory
+    def _total_cells(self) -> vec[i64]:
+        """The totals, for loops that change them."""
+        memory = self._memory
         if memory is None:
-            memory = self._sums_memory = cells_of(self._sums)
-            self._sums, self._shares_sums = memory.array, False
+            memory = self._memory = cells_of(self.total)
+            self.total, self._shares_total = memory.array, False
         return memory.cells
+
+    def _misses_cells(self) -> vec[u8]:
+        if self._misses is None:
+            self._misses = Bytes(len(self.total))
+        return self._misses.cells
 
     def _stays_skipped(self, score: Score, changed: int) -> bool:
         if score.skips_for_good:
@@ -252,7 +268,7 @@ class KeptScores:
         if sampled is not None:
             sampled.plugin_took(score.name, "Score", sampled.now() - started_s)
         self._before_change(score)
-        raw, sums = score.memory(), self._sums_cells()
+        raw, total = score.memory(), self._total_cells()
         weight: i64 = score.weight
         bound: i64 = -1 if score.normalizes else MAX_NODE_SCORE
         for place in range(len(line)):
@@ -261,7 +277,7 @@ class KeptScores:
             if after != before:
                 if not 0 <= after <= bound:
                     return False
-                sums[row] += (after - before) * weight
+                total[row] += (after - before) * weight
                 raw[row] = after
         return True
 
@@ -280,7 +296,7 @@ class KeptScores:
             self._before_change(score)
             score.memory()[row] = points
             raw = score.raw
-            self._sums_cells()[row] += (points - before) * score.weight
+            self._total_cells()[row] += (points - before) * score.weight
         if sampled is not None:
             sampled.plugin_took(score.name, "Score", sampled.now() - started_s)
         return True
@@ -329,11 +345,10 @@ class KeptScores:
                 if is_first:
                     score.begin(raw, self._verdicts.capacity)
                     points = score.raw if score.weight == 1 else score.raw * score.weight
-                    if self._shares_sums:
-                        self._sums, self._shares_sums = self._sums + points, False
-                        self._sums_memory = None
+                    if self._shares_total:
+                        self.total, self._shares_total = self.total + points, False
                     else:
-                        np.add(self._sums, points, out=self._sums)
+                        np.add(self.total, points, out=self.total)
                     self._check(score, whole)
                     return whole
                 self._put(score, asked, raw)
@@ -363,9 +378,9 @@ class KeptScores:
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
         """Take new normalised scores, and the difference to the old ones into the sums."""
         self._own(score)
-        self._own_sums()
+        self._own_total()
         change = normalized - score.normalized[index]
-        self._sums[index] += change if score.weight == 1 else change * score.weight
+        self.total[index] += change if score.weight == 1 else change * score.weight
         score.normalized[index] = normalized
 
     def _own(self, score: Score) -> None:
@@ -377,19 +392,21 @@ class KeptScores:
         if score.shares:
             self._common = None
 
-    def _own_sums(self) -> None:
-        if self._shares_sums:
-            self._sums, self._shares_sums = self._sums.copy(), False
-            self._sums_memory = None
+    def _own_total(self) -> None:
+        if self._shares_total:
+            self.total, self._shares_total = self.total.copy(), False
 
     def _check(self, score: Score, index: RowIndex) -> None:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
         scores = score.normalized[index]
         # Seen as unsigned, a negative score is a huge one: one pass finds both.
         if np.maximum.reduce(scores.view(np.uint64), initial=0) > MAX_NODE_SCORE:
-            score.has_misfits = True
+            score.has_misfits = self._has_misfits = True
             check_range(score.plugin, scores[self._verdicts.fits[index]])
 
+
+#: By so much the totals of rows that do not fit are lower: weights are 32 bits, and scores in range 7.
+_FAR: Final = 1 << 60
 
 #: Room for the scores of some rows, made longer when it is too short.
 _rooms: list[Cells] = [Cells(64)]
