@@ -11,8 +11,8 @@ and so `score` / `score_rows`. The framework loops the first kind over the nodes
 Beside `filter_rows` and `score_rows` a plugin may have the same rule as a function of one node, which is faster for the
 one or two nodes that changed since the last pod: `judge(state, pod)` returns a function from a NodeInfo to None or a
 Status, `rate(state, pod)` one from a NodeInfo to the raw score. They are asked for after PreFilter and PreScore; what
-they return is used for pods with the same sign until those run again. `row_rules.py` has such rules that are asked about
-many rows in one call.
+they return is used for pods with the same sign until those run again. Rules of `row_rules.py` are asked about many rows
+in one call.
 
 Methods answer None for success, or a `Status`. What they raise becomes an ERROR status with the plugin's name.
 
