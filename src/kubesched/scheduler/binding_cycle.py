@@ -37,6 +37,10 @@ class BindingReport(Protocol):
 
     def permitted(self, binding: Binding) -> None: ...
 
+    def sending(self, binding: Binding) -> None:
+        """The bind call is under way from now on."""
+        ...
+
     def bound(self, binding: Binding) -> None: ...
 
     def failed(self, binding: Binding, status: Status) -> None: ...
@@ -148,6 +152,7 @@ class Binding:
         if (writing := self._report.drop_status_write(self.queued.uid)) is not None:
             await asyncio.shield(writing)
         self.stage = _BIND
+        self._report.sending(self)
         status = await runtime.bind(state, pod, node_name)
         if status is not None and _leaves_open(status.cause):
             return await self._settle_unknown(status)

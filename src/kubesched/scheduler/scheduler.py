@@ -5,8 +5,9 @@
                          FailureHandler ◄── no ── SchedulingCycle ── yes ─► Binding (a task) ─► Inbox
 
 Single writer, no locks: all of this runs on one event loop. `run` alternates between applying the inbox and one cycle,
-and gives way to I/O at least every `_SLICE_S`. Who drives time by hand (the offline engine, tests) calls `step`
-instead.
+and gives way to I/O at least every `_SLICE_S`. While hundreds of bind calls are under way it waits for some of them to
+end: what is decided later knows more, and a pod of high priority waits behind those hundreds only. Who drives time by
+hand (the offline engine, tests) calls `step` instead.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any] | Non
 
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
+#: So many bind calls may be under way before cycles wait, down to so many, and at most so long for a cycle.
+_SENDING_MAX = 512
+_SENDING_FEW = 256
+_PATIENCE_S = 1.0
 #: After how many turns what was written down on the way is tidied up.
 _TURNS_UNTIDIED = 500
 #: The longest that nothing turns at all.
@@ -77,6 +82,7 @@ class Scheduler:
         self._cycle = SchedulingCycle(state, clock, chance, metrics)
         self._bindings: dict[str, Binding] = {}
         self._running_count = 0
+        self._sending_count = 0
         metrics.before_export(self._count_running)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._start_binding = start_binding or _start_soon
@@ -161,6 +167,8 @@ class Scheduler:
 
     async def _run(self) -> None:
         while not self._stopping:
+            if self._sending_count >= _SENDING_MAX:
+                await self._let_binds_end()
             self.queue.flush()
             slice_end_s = self.clock.monotonic() + _SLICE_S
             while await self.step():
@@ -170,6 +178,18 @@ class Scheduler:
                 await self._sleep_until_ready()
                 continue
             await asyncio.sleep(0)
+
+    async def _let_binds_end(self) -> None:
+        """Some of them, or none in time: what they wait for may be another cycle."""
+        until_s = self.clock.monotonic() + _PATIENCE_S
+        while self._sending_count > _SENDING_FEW and not self._stopping:
+            self.inbox.apply_all()
+            left_s = until_s - self.clock.monotonic()
+            if left_s <= 0:
+                break
+            self._awake.clear()
+            if not self.inbox and self._sending_count > _SENDING_FEW:
+                await self._sleep(left_s)
 
     async def step(self) -> bool:
         """Apply the inbox, then try one pod; False when no pod is ready."""
@@ -267,6 +287,9 @@ class Scheduler:
         if binding.queued.uid in self.queue.in_flight:
             self.inbox.post(self.queue.done, binding.queued.uid)
 
+    def sending(self, binding: Binding) -> None:
+        self._sending_count += 1
+
     def bound(self, binding: Binding) -> None:
         self.inbox.post(self._apply_bound, binding)
 
@@ -323,6 +346,7 @@ class Scheduler:
         if self._bindings.get(binding.queued.uid) is binding:
             del self._bindings[binding.queued.uid]
         self._running_count -= 1
+        self._sending_count -= binding.stage is Stage.BIND
 
     def _count_running(self) -> None:
         self.metrics.goroutines("binding").set(self._running_count)
