@@ -41,7 +41,6 @@ from kubesched.state.pod_info import PodInfo
 
 _SHAPES = [(4, 16), (8, 32), (16, 64), (32, 128), (64, 256), (4, 32), (8, 64), (16, 32), (32, 64), (96, 384)]
 _CHECK_EVERY = 100
-_FAMILY_NODES = 5_000
 _PREEMPTION_NODES = 1_000
 
 
@@ -49,13 +48,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 5_000, 20_000, 100_000], help="of plain pods")
     parser.add_argument("--templates", type=int, nargs="+", default=[1, 97], help="of plain pods")
-    parser.add_argument("--families", nargs="*", default=FAMILIES[1:], choices=FAMILIES, help="at 5,000 nodes")
+    parser.add_argument("--families", nargs="*", default=FAMILIES[1:], choices=FAMILIES, help="of other pods")
+    parser.add_argument("--family-nodes", type=int, default=5_000, help="of those")
     parser.add_argument("--decisions", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     args = parser.parse_args()
     runs = [(nodes, "plain", templates) for nodes in args.nodes for templates in args.templates]
-    runs += [(_FAMILY_NODES, family, 1) for family in args.families]
+    runs += [(args.family_nodes, family, 1) for family in args.families]
     rows = []
     if not args.json:
         print(f"build: {build.kind()}")

@@ -102,11 +102,11 @@ class Verdicts:
         self.statuses = statuses
         #: Where the answer is the same for all nodes of a domain: that answer by domain, and each row's domain.
         self.of_domain: NDArray[np.int32] | None = None
-        self.domains: NDArray[np.int32] | None = None
+        self.domains: NDArray[np.integer[Any]] | None = None
 
     @classmethod
     def by_domain(
-        cls, of_domain: NDArray[np.int32], domains: NDArray[np.int32], statuses: list[Status | None]
+        cls, of_domain: NDArray[np.int32], domains: NDArray[np.integer[Any]], statuses: list[Status | None]
     ) -> Verdicts:
         """`why[i]` is `of_domain[domains[i]]`; domain -1 is the last entry."""
         verdicts = cls.__new__(cls)

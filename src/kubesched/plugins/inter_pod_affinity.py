@@ -120,7 +120,9 @@ class InterPodAffinity(Plugin):
         low, high = scale
         if high == low:
             return np.zeros(len(raw), dtype=np.int64)
-        return (float(MAX_NODE_SCORE) * ((raw - low) / float(high - low))).astype(np.int64)
+        shares: NDArray[np.float64] = (raw - low) / float(high - low)
+        shares *= float(MAX_NODE_SCORE)
+        return shares.astype(np.int64)
 
     # -- explanations
 
@@ -291,7 +293,7 @@ class InterPodAffinity(Plugin):
 
 def _verdicts(counts: RequiredCounts, nodes: NodeSet) -> Verdicts | None:
     """Of several topology keys the weightiest verdict counts."""
-    columns = [(said, nodes.table.label_column(key).codes[nodes.index]) for key, said in counts.verdicts().items()]
+    columns = [(said, nodes.table.domains_at(key, nodes.index)) for key, said in counts.verdicts().items()]
     if len(columns) == 1:
         return Verdicts.by_domain(*columns[0], _STATUSES)
     why: NDArray[np.int32] | None = None

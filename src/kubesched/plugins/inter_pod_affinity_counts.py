@@ -142,14 +142,17 @@ class PreferredCounts:
                 weighted.append((placed.term.topology_key, counts.tally_of(placed), weight))
         self.weights: Domains = {}
         for key, tally, weight in weighted:
-            pods = tally.per_domain(table.domains(key))
+            pods = tally.sums(table.domains(key))
             if pods.any():
-                self.weights[key] = self.weights[key] + pods * weight if key in self.weights else pods * weight
+                weighed = pods * weight
+                known = self.weights.setdefault(key, weighed)
+                if known is not weighed:
+                    known += weighed
 
     def raw(self, nodes: NodeSet) -> Ints:
         raw: Ints | None = None
         for key, weights in self.weights.items():
-            each = weights.take(nodes.table.label_column(key).codes[nodes.index])
+            each = weights.take(nodes.table.domains_at(key, nodes.index))
             raw = each if raw is None else raw + each
         return np.zeros(len(nodes), dtype=np.int64) if raw is None else raw
 

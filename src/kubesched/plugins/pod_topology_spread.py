@@ -118,12 +118,11 @@ class PodTopologySpread(Plugin):
             said = counts.verdicts(0)
             if not said[:-1].any() and not counts.layout.places[0].has_unlabelled:
                 return None
-            column = nodes.table.label_column(counts.layout.constraints[0].topology_key)
-            return Verdicts.by_domain(said, column.codes[nodes.index], _STATUSES)
+            domains = nodes.table.domains_at(counts.layout.constraints[0].topology_key, nodes.index)
+            return Verdicts.by_domain(said, domains, _STATUSES)
         why: Any = None
         for index, constraint in enumerate(counts.layout.constraints):
-            codes = nodes.table.label_column(constraint.topology_key).codes[nodes.index]
-            said = counts.verdicts(index).take(codes)
+            said = counts.verdicts(index).take(nodes.table.domains_at(constraint.topology_key, nodes.index))
             why = said if why is None else np.where(why != 0, why, said)
         return Verdicts(why, _STATUSES) if why.any() else None
 

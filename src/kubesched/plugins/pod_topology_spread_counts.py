@@ -221,18 +221,16 @@ class SoftCounts:
 
     def _of_domains(self, nodes: NodeSet) -> Ints:
         if len(self._tables) == 1 and (table := self._tables[0]) is not None:
-            codes = nodes.table.label_column(self.layout.constraints[0].topology_key).codes[nodes.index]
-            return rounded(table).take(codes)
+            return rounded(table).take(nodes.table.domains_at(self.layout.constraints[0].topology_key, nodes.index))
         total: NDArray[np.float64] | None = None
         for index, constraint in enumerate(self.layout.constraints):
             scores = self._tables[index]
-            codes = nodes.table.label_column(constraint.topology_key).codes[nodes.index]
             if scores is None:
                 each = self._by_host(nodes, index)
                 if self.layout.places[index].has_unlabelled:
-                    each[codes < 0] = 0.0
+                    each[nodes.table.label_column(constraint.topology_key).codes[nodes.index] < 0] = 0.0
             else:
-                each = scores.take(codes)
+                each = scores.take(nodes.table.domains_at(constraint.topology_key, nodes.index))
             total = each if total is None else total + each
         assert total is not None, "without constraints there is nothing to score"
         return rounded(total)

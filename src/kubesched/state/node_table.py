@@ -204,6 +204,10 @@ class NodeTable:
             known = self._domains[topology_key] = stamp, Domains(of_row, len(column.values))
         return known[1]
 
+    def domains_at(self, topology_key: str, index: RowIndex) -> NDArray[np.intp]:
+        """The domain of each of these rows, to look up what is known by domain; the last entry, where there is none."""
+        return self.domains(topology_key).of_row[index]
+
     def image_rows(self, name: str) -> NDArray[np.intp]:
         """The rows of the nodes that have the image."""
         image = self.images.get(name)

@@ -102,22 +102,27 @@ class Tally:
 
     def per_domain(self, domains: Domains) -> Ints:
         """The pods in each domain, and 0 as last entry. The array is the caller's."""
+        return self.sums(domains).copy()
+
+    def sums(self, domains: Domains) -> Ints:
+        """The same, to be looked at before the next change of the table, and not to be changed."""
         sums = self._sums.get(domains)
         if sums is None:
             if len(self._sums) >= _TOPOLOGIES_MAX:
                 del self._sums[next(iter(self._sums))]
             counts = self.counts[: len(domains.of_row)]
             sums = np.bincount(domains.of_row, weights=counts, minlength=domains.size + 1).astype(np.int64)
+            sums[-1] = 0
             self._sums[domains] = sums
-        sums = sums.copy()
-        sums[-1] = 0
         return sums
 
     def change(self, row: int, by: int) -> None:
         self.counts[row] += by
         for domains, sums in self._sums.items():
             if row < len(domains.of_row):
-                sums[domains.of_row[row]] += by
+                domain = int(domains.of_row[row])
+                if domain != domains.size:
+                    sums[domain] += by
 
     def forget_sums(self) -> None:
         self._sums.clear()
@@ -127,6 +132,7 @@ class Tally:
         for domains, sums in self._sums.items():
             if len(domains.of_row) == row_count:
                 recount = np.bincount(domains.of_row, self.counts[:row_count], domains.size + 1)
+                recount[-1] = 0
                 if not np.array_equal(sums, recount):
                     yield domains
 

@@ -69,8 +69,8 @@ class KeptScores:
         self._memory: Cells | None = None
         #: The rows that are put down by `_FAR`; None while none is.
         self._misses: Bytes | None = None
-        #: Some score of theirs is out of range, which does not matter.
-        self._has_misfits = False
+        #: Some score of theirs is so large that they would seem to fit all the same.
+        self._misleads = False
         #: What scores that are shared with others add up to, and whose they are; None once one is another.
         self._common: Ints | None = None
         self._common_to: Collection[str] = ()
@@ -100,7 +100,7 @@ class KeptScores:
                 self._state.skip_score.add(score.name)
             elif known is not None and known.counts:
                 score.adopt(known)
-                self._has_misfits |= known.has_misfits
+                self._misleads |= other._misleads
 
     def _sum_of(self, alike: Collection[str]) -> Ints:
         """Of scores that are shared with another from now on; to be read only."""
@@ -122,7 +122,7 @@ class KeptScores:
     def best(self) -> Sequence[int] | NDArray[np.intp]:
         """The rows that share the highest total, in no order; good until the next change."""
         total = self.total[: self._row_count]
-        if self._has_misfits and self._misses is not None:
+        if self._misleads and self._misses is not None:
             # What plugins say of rows that do not fit may be anything.
             total = np.where(self._verdicts.fits[: self._row_count], total, -1)
             return np.flatnonzero(total == total[total.argmax()])
@@ -146,7 +146,7 @@ class KeptScores:
         if changes is None:
             self.total = np.zeros(verdicts.capacity, dtype=np.int64)
             self._memory = self._misses = self._common = None
-            self._shares_total = self._has_misfits = False
+            self._shares_total = self._misleads = False
             for score in self.scores:
                 score.forget()
         elif verdicts.refolded is not None:
@@ -380,7 +380,9 @@ class KeptScores:
         self._own(score)
         self._own_total()
         change = normalized - score.normalized[index]
-        self.total[index] += change if score.weight == 1 else change * score.weight
+        if score.weight != 1:
+            change *= score.weight
+        self.total[index] += change
         score.normalized[index] = normalized
 
     def _own(self, score: Score) -> None:
@@ -400,13 +402,20 @@ class KeptScores:
         """Scores of rows that fit must be in range; what other rows have does not matter."""
         scores = score.normalized[index]
         # Seen as unsigned, a negative score is a huge one: one pass finds both.
-        if np.maximum.reduce(scores.view(np.uint64), initial=0) > MAX_NODE_SCORE:
-            score.has_misfits = self._has_misfits = True
-            check_range(score.plugin, scores[self._verdicts.fits[index]])
+        unsigned = scores.view(np.uint64)
+        if np.maximum.reduce(unsigned, initial=0) <= MAX_NODE_SCORE:
+            return
+        score.has_misfits = True
+        self._misleads |= bool(scores.min() < -_HUGE or scores.max() > _HUGE)
+        fits = self._verdicts.fits[index]
+        if ((unsigned > MAX_NODE_SCORE) & fits).any():
+            check_range(score.plugin, scores[fits])
 
 
 #: By so much the totals of rows that do not fit are lower: weights are 32 bits, and scores in range 7.
 _FAR: Final = 1 << 60
+#: Scores out of range that are no larger do not make up for that, whatever their weights.
+_HUGE: Final = 1 << 24
 
 #: Room for the scores of some rows, made longer when it is too short.
 _rooms: list[Cells] = [Cells(64)]
