@@ -161,8 +161,11 @@ class PodTopologySpread(Plugin):
         if high == 0:
             scores = np.full(len(raw), MAX_NODE_SCORE, dtype=np.int64)
         else:
-            scores = MAX_NODE_SCORE * (high + low - raw) // high
-        scores[raw == IGNORED] = 0
+            scores = high + low - raw
+            scores *= MAX_NODE_SCORE
+            scores //= high
+        if not state.read(SCORE_STATE_KEY, SoftCounts).layout.all_have_all:
+            scores[raw == IGNORED] = 0
         return scores
 
     def shown_scores(self, raw: Ints) -> Ints:

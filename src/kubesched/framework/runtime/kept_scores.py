@@ -376,10 +376,13 @@ class KeptScores:
         return asked
 
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
-        """Take new normalised scores, and the difference to the old ones into the sums."""
+        """Take new normalised scores, and the difference to the old ones into the totals."""
+        known = score.normalized[index]
+        change = np.subtract(normalized, known, out=_room(len(known)).array[: len(known)])
+        if not change.any():
+            return
         self._own(score)
         self._own_total()
-        change = normalized - score.normalized[index]
         if score.weight != 1:
             change *= score.weight
         self.total[index] += change
@@ -461,7 +464,7 @@ def _differing(before: Ints, after: Ints, known_count: int) -> RowIndex | None:
     new: what the arrays hold of them is nothing, or of another node under another scale."""
     differ = before != after
     differ[known_count:] = True
-    rows = np.flatnonzero(differ)
-    if len(rows) > len(after) * PICK_SHARE_MAX:
+    count = np.count_nonzero(differ)
+    if count > len(after) * PICK_SHARE_MAX:
         return slice(0, len(after))
-    return rows if len(rows) else None
+    return np.flatnonzero(differ) if count else None
