@@ -36,6 +36,13 @@ class Cells:
             self.array = np.zeros(count, dtype=np.int64)
             self.cells = _memory(self.array)
 
+    def line(self, start: i64, end: i64) -> vec[i64]:
+        """The numbers from `start` to `end` as they are now, for loops that only read."""
+        if _COMPILED:
+            return self.cells[start:end]
+        line: Any = self.cells[start:end]
+        return line.toreadonly()  # type: ignore[no-any-return]
+
 
 class Codes:
     __slots__ = ("array", "cells")

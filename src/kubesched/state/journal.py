@@ -49,10 +49,10 @@ class Journal:
         return None if start < 0 else (self._rows.array[start:end], self._aspects.array[start:end])
 
     def line_since(self, position: int) -> vec[i64]:
-        """The rows alone, of changes that are still known."""
+        """The rows alone, of changes that are still known; to be read only."""
         start: i64 = position - self._base
         end: i64 = self.position - self._base
-        return self._rows.cells[start:end]
+        return self._rows.line(start, end)
 
     def aspects_since(self, position: int) -> int:
         """All aspects of these changes together."""

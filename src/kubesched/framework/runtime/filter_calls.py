@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -56,10 +57,14 @@ def judged(plugin: Plugin, judge: Judge, node: NodeInfo) -> Status | None:
         raise _failure(plugin, raised(plugin, "Filter", error)) from error
 
 
-def doubts(plugin: Plugin, judge: RowJudge, rows: vec[i64]) -> list[int]:
+def doubts(plugin: Plugin, judge: RowJudge, rows: vec[i64], row_count: int) -> list[int]:
     """The rows that are to be judged one by one; raises PluginFailure."""
     try:
-        return judge.doubtful(rows)
+        doubtful = [index(row) for row in judge.doubtful(rows)]
+        for row in doubtful:
+            if not 0 <= row < row_count:
+                raise ValueError(f"row {row} is no node's")
+        return doubtful
     except PLUGIN_ERRORS as error:
         raise _failure(plugin, raised(plugin, "Filter", error)) from error
 

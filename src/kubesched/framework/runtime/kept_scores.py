@@ -166,7 +166,8 @@ class KeptScores:
                     touched.append(changed)
             if rescale and score.has_misfits:
                 self._check(score, rows_together(fits_touched, table.row_count))
-        if changes is not None and len(touched) == 1 and touched[0] is changes.rows and changes.has_line:
+        by_line = changes is not None and changes.has_line and not self._misleads
+        if changes is not None and by_line and len(touched) == 1 and touched[0] is changes.rows:
             self._settle_line(changes.line)
         else:
             self._settle_rows(rows_together(touched, table.row_count))
@@ -189,7 +190,7 @@ class KeptScores:
     def _follow_few(self, changes: Changes) -> bool:
         """One row after the other, where that is all there is to do; False leaves it to others, with nothing spoilt."""
         verdicts = self._verdicts
-        if not changes.has_line or verdicts.refolded or verdicts.refolded is None:
+        if not changes.has_line or verdicts.refolded or verdicts.refolded is None or self._misleads:
             return False
         concerned = []
         for score in self.scores:
@@ -275,7 +276,8 @@ class KeptScores:
             row, after = line[place], points[place]
             before = raw[row]
             if after != before:
-                if not 0 <= after <= bound:
+                # Of numbers out of range the differences may be beyond 64 bits.
+                if not (0 <= after <= bound and 0 <= before <= bound):
                     return False
                 total[row] += (after - before) * weight
                 raw[row] = after
@@ -291,7 +293,7 @@ class KeptScores:
             before = int(raw[row])
             if points == before:
                 continue
-            if score.normalizes or not 0 <= points <= MAX_NODE_SCORE:
+            if score.normalizes or not (0 <= points <= MAX_NODE_SCORE and 0 <= before <= MAX_NODE_SCORE):
                 return False
             self._before_change(score)
             score.memory()[row] = points
