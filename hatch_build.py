@@ -21,6 +21,7 @@ import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
+from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,6 @@ PACKAGE = "kubesched"
 
 #: mypyc as it was tested, and what the types of the sources come from.
 REQUIREMENTS = ["mypy[mypyc]>=2.4,<2.5", "msgspec>=0.19", "numpy>=2.0"]
-#: What compiled modules run on besides: the memory of `state/cells.py`.
-RUNTIME_REQUIREMENT = "librt>=0.16"
 
 #: What a decision and a pod's way through the queue run through.
 HOT = (
@@ -56,7 +55,7 @@ HOT = (
 )
 #: What stays as it is.
 PURE = (
-    # Lends its methods from `time`, which are compiled.
+    # Its methods are functions of `time`; mypyc would put calls of ours around them.
     "clock/real.py",
     # mypyc's coroutines hide their parameters, and plugins are checked for theirs.
     "plugins/default_binder.py",
@@ -92,7 +91,7 @@ class CompiledHotPath(BuildHookInterface[Any]):
         for path in sorted(Path(self._made.name).rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}")):
             build_data["force_include"][str(path)] = str(path.relative_to(self._made.name))
         build_data["pure_python"], build_data["infer_tag"] = False, True
-        build_data["dependencies"].append(RUNTIME_REQUIREMENT)
+        build_data["dependencies"].append(runtime_requirement())
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if hasattr(self, "_made"):
@@ -111,6 +110,13 @@ def obstacle() -> str:
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "the header files of Python are not installed (often a package python3-dev)"
     return ""
+
+
+def runtime_requirement() -> str:
+    """What compiled modules run on besides, the memory behind `state/cells.py`: no older than what they are compiled
+    against, whose binary interface they must find."""
+    major, minor = metadata.version("librt").split(".")[:2]
+    return f"librt>={major}.{minor},<{major}.{int(minor) + 1}"
 
 
 def compile_into(folder: Path) -> None:

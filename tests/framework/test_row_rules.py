@@ -49,7 +49,6 @@ RIGHT: dict[str, Callable[[Any], Any]] = {
     "all": list,
     "all, twice": lambda rows: list(rows) * 2,
     "all, many times": lambda rows: list(rows) * 99,
-    "others as well": lambda rows: [*rows, 0, 19],
 }
 WRONG: dict[str, Callable[[Any], Any]] = {
     "None": lambda rows: None,
@@ -63,6 +62,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "beyond": lambda rows: [10_000] * 50,
     "beyond the nodes": lambda rows: [40],
     "huge": lambda rows: [2**80],
+    "others as well": lambda rows: [*rows, 0, 19],
     "a status": lambda rows: Status.unschedulable("full"),
     "an error": fail,
 }
@@ -79,6 +79,23 @@ def test_doubtful_rows_are_judged_one_by_one(answer: Callable[[Any], Any]) -> No
     world.state.forget(pods[0])
     found = world.hold()
     assert isinstance(found, dict) and "n1" in found
+
+
+@pytest.mark.parametrize("changed", [3, 20, 45], ids=lambda count: f"{count}-rows")
+def test_many_rows_change_between_two_pods(changed: int) -> None:
+    class Both(Judging, Fractions):
+        name = "Both"
+
+        def points(self, node: NodeInfo) -> int:
+            return 10 * len(node.pods)
+
+    world = World(Both, node_count=200)
+    world.hold()
+    for _ in range(4):  # with the last every one of them is full
+        for number in range(changed):
+            world.place(f"n{number}", cpu="100m")
+        found = world.hold()
+    assert isinstance(found, dict) and len(found) == 200 - changed
 
 
 @pytest.mark.parametrize("answer", WRONG.values(), ids=WRONG)
@@ -182,6 +199,23 @@ def test_ratings_out_of_range_are_noticed(points: int) -> None:
     world.place("n1")
     # The rule does not say what the columns do: those count, and are in range.
     world.hold()
+
+
+def test_the_rows_that_a_rule_is_asked_about_are_not_its_to_change() -> None:
+    def spoil(rows: Any, points: Any) -> None:
+        for place, row in enumerate(rows):
+            points[place] = len(world.state.nodes.infos[row].pods)
+        try:
+            rows[0] = 10**6
+        except TypeError:  # they may be read only
+            return
+
+    world = World(Rating, node_count=20)
+    world.hold()
+    world.harness.plugin("Rating").put = spoil
+    for name in ("n1", "n2"):
+        world.place(name)
+        world.hold()
 
 
 @pytest.mark.parametrize("points", [2**62, 2**63 - 1, -(2**62), -(2**63)], ids=str)

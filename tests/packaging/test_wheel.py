@@ -46,7 +46,7 @@ def test_compiled_modules_lie_beside_their_sources(tmp_path: Path) -> None:
     version = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert wheel.name.startswith(f"kubesched-0.1.0-{version}-{version}-"), said
     assert not wheel.name.endswith("-any.whl")
-    assert hatch_build.RUNTIME_REQUIREMENT in requirements(wheel)
+    assert hatch_build.runtime_requirement() in requirements(wheel)
     names = contents(wheel)
     assert f"kubesched/{ONE_MODULE}" in names
     assert {name for name in names if not name.endswith((".py", ".typed")) and ".dist-info/" not in name} == {

@@ -35,7 +35,7 @@ class Told(AmountLine):
         self.told.append(list(rows))
 
 
-pytestmark = pytest.mark.skipif(build.kind() == "compiled", reason="lines of its own")
+lines_of_its_own = pytest.mark.skipif(build.kind() == "compiled", reason="lines of its own")
 
 
 @pytest.fixture
@@ -48,6 +48,7 @@ def place(rig: Rig, name: str, node: str) -> None:
     rig.state.set_pod(make_pod(name).uid(name).cpu("1m").node(node).obj())
 
 
+@lines_of_its_own
 def test_rows_that_changed_are_taken_in_when_the_line_is_needed(rig: Rig) -> None:
     lines, table = AmountLines(1 << 10), rig.state.nodes
 
@@ -75,6 +76,7 @@ def test_rows_that_changed_are_taken_in_when_the_line_is_needed(rig: Rig) -> Non
     assert Told.made[2:] == [("cpu", 100)]  # as long as the table, now
 
 
+@lines_of_its_own
 def test_those_used_last_stay(rig: Rig) -> None:
     lines, table = AmountLines(3), rig.state.nodes
     for amount in (1, 2, 3, 1, 4, 1, 3, 2):
@@ -83,3 +85,12 @@ def test_those_used_last_stay(rig: Rig) -> None:
     one = AmountLines(0)
     assert one.line(table, "cpu", 1, Told) is one.line(table, "cpu", 1, Told)
     assert one.line(table, "memory", 1, Told) is not one.line(table, "cpu", 1, Told)
+
+
+def test_a_node_that_offered_nothing_and_is_gone_harms_no_line() -> None:
+    rig = Rig([make_node(f"n{number}").capacity(cpu="4", memory="8Gi") for number in range(40)])
+    plugin, pod = rig.plugin("NodeResourcesFit"), make_pod("p").cpu("1").memory("1Gi")
+    before = rig.raw(plugin, pod)
+    rig.state.set_node(make_node("empty").capacity(cpu="0", memory="8Gi").obj())
+    rig.state.remove_node("empty")
+    assert rig.raw(plugin, pod) == before

@@ -577,3 +577,8 @@ def test_any_growth_helps_a_pod_whose_device_the_node_does_not_report() -> None:
     rig = Rig(objects=[DeviceClassBuilder("fast", GPU)], features=DEVICES)  # type: ignore[list-item]
     plugin, node = rig.plugin("NodeResourcesFit"), make_node().obj()
     assert plugin.after_node_change(asking(**{GPU: 1}).obj(), node, node) is QUEUE
+
+
+def test_devices_stand_in_on_many_nodes() -> None:
+    rig = Rig([make_node(f"n{k}") for k in range(12)], [], [DeviceClassBuilder("fast", GPU)], features=DEVICES)  # type: ignore[list-item]
+    assert set(rig.filter(rig.plugin("NodeResourcesFit"), asking(**{GPU: 1})).values()) == {None}

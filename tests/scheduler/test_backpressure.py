@@ -109,3 +109,48 @@ async def test_pods_that_wait_for_something_else_count_for_nothing() -> None:
         assert await crowd.sent() == []
         crowd.come("late", 3)
         assert await crowd.sent() == ["late-0", "late-1", "late-2"]
+
+
+class Refusing(Plugin):
+    """Its PreBind fails for the pods that come first."""
+
+    name = "Refusing"
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Any:
+        return Status.error("no") if pod.metadata.name.startswith("refused") else None
+
+
+async def test_bindings_that_end_before_their_bind_call_free_no_place() -> None:
+    async with running(Refusing) as crowd:
+        crowd.come("refused", 300)
+        crowd.come("early", 512)
+        assert len(await crowd.sent()) == 512
+        crowd.come("late", 3)
+        assert len(await crowd.sent()) == 512
+
+
+async def test_cycles_go_on_when_half_of_them_ended() -> None:
+    async with running() as crowd:
+        answers, first, rest = crowd.harness.port.bind_answers, asyncio.Event(), asyncio.Event()
+        answers.clear()
+        answers.extend([first.wait] * 255 + [rest.wait] * 267)  # type: ignore[arg-type]
+        crowd.come("early", 512)
+        await crowd.sent()
+        crowd.come("late", 1)
+        first.set()
+        assert len(await crowd.sent()) == 512  # 257 are under way still
+        rest.set()
+        assert len(await crowd.sent()) == 513
+
+
+async def test_binds_that_hang_are_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as crowd:
+        crowd.come("early", 600)
+        await crowd.sent()
+        for number in range(70):
+            crowd.come(f"late-{number}", 1)
+            crowd.harness.clock.advance(1.0)
+            await crowd.sent()
+        told = [record.getMessage() for record in caplog.records if "bind calls do not end" in record.getMessage()]
+        assert len(told) == 2
+        assert told[0] == "bind calls do not end, deciding slowly meanwhile under_way=600"

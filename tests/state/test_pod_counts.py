@@ -35,6 +35,16 @@ def counted(state: ClusterState, what: PodMatch) -> list[int]:
     return counts
 
 
+def test_pods_of_nodes_without_the_label_are_in_no_domain() -> None:
+    state = cluster()
+    table = state.nodes
+    state.set_node(make_node("bare").obj())
+    tally = table.pod_counts.tally(match("web"))
+    before = tally.sums(table.domains(ZONE)).tolist()
+    state.set_pod(make_pod("p9").labels(WEB).node("bare").obj())
+    assert tally.sums(table.domains(ZONE)).tolist() == before
+
+
 def test_a_tally_is_summed_up_once_and_then_followed() -> None:
     state = cluster()
     assert counted(state, match("web")) == [1, 1, 0]

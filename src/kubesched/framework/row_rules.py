@@ -2,7 +2,8 @@
 
 What `judge` and `rate` of a plugin return is a function of one node. If it is one of these besides, the rows that
 changed since the last pod of its kind go through a loop over the table's memory, in which a row takes some nanoseconds
-once it is compiled. Both answers, of the loop and of the function, must be those of the plugin's columns.
+once it is compiled. Both answers, of the loop and of the function, must be those of the plugin's columns. A class is
+one of the two, not both.
 """
 
 from __future__ import annotations
@@ -34,5 +35,8 @@ class RowRate:
         raise NotImplementedError
 
     def rate_rows(self, rows: vec[i64], points: vec[i64]) -> None:
-        """Put the raw score of each row at its place in `points`, which is at least as long as `rows`."""
+        """Put the raw score of each row at its place in `points`, which is at least as long as `rows`.
+
+        Every place must be written: what is there before means nothing.
+        """
         raise NotImplementedError

@@ -17,8 +17,10 @@ from kubesched.state.node_table import NodeTable
 if TYPE_CHECKING:
     from kubesched.build import vec
 
-#: Above this share of changed rows all are taken in anew.
-_PICK_SHARE_MAX: Final = 0.125
+#: Above this share of changed rows all are taken in anew: for one line that is a few operations on columns.
+_TAKEN_SHARE_MAX: Final = 0.125
+#: However many nodes there are, the lines of one plugin take no more than this.
+_BYTES_MAX: Final = 32 << 20
 
 
 class AmountLine:
@@ -44,7 +46,7 @@ class AmountLine:
         raise NotImplementedError
 
 
-Line = TypeVar("Line", bound=AmountLine)
+AnyLine = TypeVar("AnyLine", bound=AmountLine)
 
 
 class AmountLines:
@@ -55,7 +57,9 @@ class AmountLines:
         self._size_bytes = 0
         self._lines: OrderedDict[tuple[str, int], AmountLine] = OrderedDict()
 
-    def line(self, table: NodeTable, resource: str, amount: int, make: Callable[[NodeTable, str, int], Line]) -> Line:
+    def line(
+        self, table: NodeTable, resource: str, amount: int, make: Callable[[NodeTable, str, int], AnyLine]
+    ) -> AnyLine:
         """Up to date; good until the table changes again."""
         key = resource, amount
         line = self._lines.get(key)
@@ -64,14 +68,15 @@ class AmountLines:
                 self._forget(key)
             line = self._lines[key] = make(table, resource, amount)
             self._size_bytes += line.size_bytes
-            while self._size_bytes > self._bytes_per_node * table.capacity and len(self._lines) > 1:
+            bytes_max = min(self._bytes_per_node * table.capacity, _BYTES_MAX)
+            while self._size_bytes > bytes_max and len(self._lines) > 1:
                 self._forget(next(iter(self._lines)))
         else:
             self._lines.move_to_end(key)
         journal = table.journal
         if line.position != journal.position:
             count = journal.position - line.position
-            if journal.knows(line.position) and line.position >= 0 and count <= table.row_count * _PICK_SHARE_MAX:
+            if journal.knows(line.position) and count <= table.row_count * _TAKEN_SHARE_MAX:
                 line.take_rows(journal.line_since(line.position))
             else:
                 line.take_all()

@@ -33,7 +33,7 @@ _LOOK_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class BindingReport(Protocol):
-    """Who hears how a binding cycle goes; implemented by the scheduler, which passes it through the inbox."""
+    """Who hears how a binding cycle goes; implemented by the scheduler, which passes what matters through the inbox."""
 
     def permitted(self, binding: Binding) -> None: ...
 

@@ -45,10 +45,12 @@ TaskStarter = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[Any] | Non
 
 #: The longest that cycles run before I/O gets its turn.
 _SLICE_S = 0.005
-#: So many bind calls may be under way before cycles wait, down to so many, and at most so long for a cycle.
+#: Cycles wait once so many bind calls are under way, until no more than so many are, and not longer than this before
+#: each slice of cycles.
 _SENDING_MAX = 512
 _SENDING_FEW = 256
 _PATIENCE_S = 1.0
+_WARNING_PAUSE_S = 60.0
 #: After how many turns what was written down on the way is tidied up.
 _TURNS_UNTIDIED = 500
 #: The longest that nothing turns at all.
@@ -83,6 +85,7 @@ class Scheduler:
         self._bindings: dict[str, Binding] = {}
         self._running_count = 0
         self._sending_count = 0
+        self._warned_of_binds_s = -_WARNING_PAUSE_S
         metrics.before_export(self._count_running)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._start_binding = start_binding or _start_soon
@@ -186,10 +189,18 @@ class Scheduler:
             self.inbox.apply_all()
             left_s = until_s - self.clock.monotonic()
             if left_s <= 0:
+                self._warn_of_binds()
                 break
             self._awake.clear()
             if not self.inbox and self._sending_count > _SENDING_FEW:
                 await self._sleep(left_s)
+
+    def _warn_of_binds(self) -> None:
+        """Once a minute at most."""
+        now_s = self.clock.monotonic()
+        if now_s >= self._warned_of_binds_s + _WARNING_PAUSE_S:
+            self._warned_of_binds_s = now_s
+            log.warning("bind calls do not end, deciding slowly meanwhile under_way=%d", self._sending_count)
 
     async def step(self) -> bool:
         """Apply the inbox, then try one pod; False when no pod is ready."""
@@ -281,7 +292,7 @@ class Scheduler:
     def _wake(self) -> None:
         self._awake.set()
 
-    # -- how bindings go (BindingReport); each report is applied between cycles
+    # -- how bindings go (BindingReport); each report but `sending`, which only counts, is applied between cycles
 
     def permitted(self, binding: Binding) -> None:
         if binding.queued.uid in self.queue.in_flight:
@@ -346,7 +357,8 @@ class Scheduler:
         if self._bindings.get(binding.queued.uid) is binding:
             del self._bindings[binding.queued.uid]
         self._running_count -= 1
-        self._sending_count -= binding.stage is Stage.BIND
+        if binding.stage is Stage.BIND:
+            self._sending_count -= 1
 
     def _count_running(self) -> None:
         self.metrics.goroutines("binding").set(self._running_count)

@@ -105,6 +105,21 @@ def bytes_of(array: NDArray[np.bool_]) -> Bytes:
     return copy
 
 
+class Room:
+    """Memory for numbers on their way, made longer when it is too short; its owner does one thing at a time with it."""
+
+    __slots__ = ("_cells",)
+
+    def __init__(self) -> None:
+        self._cells = Cells(64)
+
+    def of(self, count: int) -> Cells:
+        """At least so many, with anything in them."""
+        if count > len(self._cells.array):
+            self._cells = Cells(2 * count)
+        return self._cells
+
+
 class Line:
     """Some numbers for loops, to be kept."""
 

@@ -59,7 +59,11 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
     changed = journal.aspects_since(position)
     most = max(_PICKED_MIN, row_count * PICK_SHARE_MAX)
     if not changed & aspects.MEMBERSHIP and len(rows) <= min(most, _LINE_MAX):
-        return Changes(position, rows, changed, journal.line_since(position))
+        if len(rows) > FEW_ROWS:
+            return Changes(position, rows, changed, journal.line_since(position))
+        once = set(rows.tolist())  # a pod that was assumed is seen again when the watch shows it
+        line = journal.line_since(position) if len(once) == len(rows) else line_of(sorted(once))
+        return Changes(position, rows, changed, line)
     if len(rows) > most:
         rows = np.unique(rows)
     if changed & aspects.MEMBERSHIP:  # rows at the end may be gone

@@ -24,6 +24,7 @@ from kubesched.framework.runtime.metering import Meter
 from kubesched.framework.runtime.score_part import Score, ScoreRule
 from kubesched.framework.runtime.signing import UNSIGNED, Signature, Versions
 from kubesched.framework.status import LASTING_SKIP, Status
+from kubesched.state.cells import Room
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_info import PodInfo
 
@@ -52,6 +53,8 @@ class Lineup:
         kinds |= {kind for plugin, _ in scores for kind in reads_of(plugin.score_reads).objects}
         #: Kinds of other objects that some of them read.
         self.objects = tuple(kinds)
+        #: Where scores are calculated; no two evaluations are at work at a time.
+        self.room = Room()
         self._score_rules = [
             ScoreRule(plugin, weight, runs_pre_score=plugin.name in pre_scorers) for plugin, weight in scores
         ]
@@ -87,7 +90,7 @@ class Evaluation:
         #: What all PreFilter plugins together said, kept by `Filtering` while no answer changes.
         self.outcome: Any = None
         self.verdicts = KeptVerdicts(lineup.filter_rules, self.state, state, meter)
-        self.scores = KeptScores(lineup.scores, self.verdicts, self.state, state, meter)
+        self.scores = KeptScores(lineup.scores, self.verdicts, self.state, state, meter, lineup.room)
         self._crowds: dict[Hashable, KeptCrowd] = {}
         self._lineup = lineup
         self._cluster = state

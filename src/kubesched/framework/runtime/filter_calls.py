@@ -57,13 +57,12 @@ def judged(plugin: Plugin, judge: Judge, node: NodeInfo) -> Status | None:
         raise _failure(plugin, raised(plugin, "Filter", error)) from error
 
 
-def doubts(plugin: Plugin, judge: RowJudge, rows: vec[i64], row_count: int) -> list[int]:
+def doubts(plugin: Plugin, judge: RowJudge, rows: vec[i64]) -> list[int]:
     """The rows that are to be judged one by one; raises PluginFailure."""
     try:
-        doubtful = [index(row) for row in judge.doubtful(rows)]
-        for row in doubtful:
-            if not 0 <= row < row_count:
-                raise ValueError(f"row {row} is no node's")
+        doubtful = [index(row) for row in judge.doubtful(rows[:])]
+        if doubtful and not set(rows).issuperset(doubtful):
+            raise ValueError("doubts rows that it was not asked about")
         return doubtful
     except PLUGIN_ERRORS as error:
         raise _failure(plugin, raised(plugin, "Filter", error)) from error

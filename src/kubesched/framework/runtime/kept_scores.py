@@ -39,7 +39,7 @@ from kubesched.framework.runtime.score_calls import (
 from kubesched.framework.runtime.score_part import NO_SCORES, Score
 from kubesched.framework.status import LASTING_SKIP
 from kubesched.state import aspects
-from kubesched.state.cells import Bytes, Cells, cells_of
+from kubesched.state.cells import Bytes, Cells, Room, cells_of
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
 
@@ -55,6 +55,7 @@ class KeptScores:
         state: CycleState,
         cluster: ClusterState,
         meter: Meter,
+        room: Room,
     ) -> None:
         self._make_scores = scores
         self._scores: list[Score] | None = None
@@ -63,6 +64,7 @@ class KeptScores:
         self._state = state
         self._cluster = cluster
         self._meter = meter
+        self._room = room
         #: The totals are another's as well, as the arrays of a score may be.
         self._shares_total = False
         #: Their memory, from when it is first needed.
@@ -100,7 +102,6 @@ class KeptScores:
                 self._state.skip_score.add(score.name)
             elif known is not None and known.counts:
                 score.adopt(known)
-                self._misleads |= other._misleads
 
     def _sum_of(self, alike: Collection[str]) -> Ints:
         """Of scores that are shared with another from now on; to be read only."""
@@ -178,7 +179,8 @@ class KeptScores:
     @property
     def size_bytes(self) -> int:
         leaders = self._leaders.size_bytes if self._leaders is not None else 0
-        return self.total.nbytes + leaders + sum([score.size_bytes for score in self.scores])
+        misses = self._misses.array.nbytes if self._misses is not None else 0
+        return self.total.nbytes + misses + leaders + sum([score.size_bytes for score in self.scores])
 
     def _is_concerned(self, score: Score, changed: int, *, rescale: bool) -> bool:
         if score.skips_for_good:
@@ -264,7 +266,7 @@ class KeptScores:
         self._meter.evaluated("Score", score.name, len(line))
         sampled = self._state.plugin_meter
         started_s = sampled.now() if sampled is not None else 0.0
-        points = _room(len(line)).cells
+        points = self._room.of(len(line)).cells
         rate_line(score.plugin, rate, line, points)
         if sampled is not None:
             sampled.plugin_took(score.name, "Score", sampled.now() - started_s)
@@ -305,7 +307,7 @@ class KeptScores:
 
     def _rates(self, score: Score, changes: Changes, *, rescale: bool) -> bool:
         """As `_rate`, if the plugin has such a rule and its scale cannot be another now."""
-        if not changes.has_line or not score.can_rate or (score.normalizes and rescale):
+        if not changes.has_line or self._misleads or not score.can_rate or (score.normalizes and rescale):
             return False
         return self._rate(score, changes)
 
@@ -380,7 +382,7 @@ class KeptScores:
     def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
         """Take new normalised scores, and the difference to the old ones into the totals."""
         known = score.normalized[index]
-        change = np.subtract(normalized, known, out=_room(len(known)).array[: len(known)])
+        change = np.subtract(normalized, known, out=self._room.of(len(known)).array[: len(known)])
         if not change.any():
             return
         self._own(score)
@@ -421,15 +423,6 @@ class KeptScores:
 _FAR: Final = 1 << 60
 #: Scores out of range that are no larger do not make up for that, whatever their weights.
 _HUGE: Final = 1 << 24
-
-#: Room for the scores of some rows, made longer when it is too short.
-_rooms: list[Cells] = [Cells(64)]
-
-
-def _room(count: int) -> Cells:
-    if count > len(_rooms[0].array):
-        _rooms[0] = Cells(2 * count)
-    return _rooms[0]
 
 
 class _Fitting:

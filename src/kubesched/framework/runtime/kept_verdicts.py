@@ -255,7 +255,7 @@ class KeptVerdicts:
         rule = self.filters[k]
         sampled = self._state.plugin_meter
         started_s = sampled.now() if sampled is not None else 0.0
-        doubtful = doubts(rule.plugin, judge, line, self._cluster.nodes.row_count)
+        doubtful = doubts(rule.plugin, judge, line)
         self._meter.evaluated("Filter", rule.name, len(line) - len(doubtful))
         column = self.verdicts[k]
         if column is not None:

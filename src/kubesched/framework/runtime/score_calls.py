@@ -92,7 +92,7 @@ def rated(plugin: Plugin, rate: Rate, node: NodeInfo) -> int:
 def rate_line(plugin: Plugin, rate: RowRate, rows: vec[i64], points: vec[i64]) -> None:
     """Put the raw scores of these rows at their places in `points`; raises PluginFailure."""
     try:
-        rate.rate_rows(rows, points)
+        rate.rate_rows(rows[:], points)
     except PLUGIN_ERRORS as error:
         raise _score_failure(plugin, raised(plugin, "Score", error)) from error
 
