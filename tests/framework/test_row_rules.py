@@ -201,6 +201,21 @@ def test_ratings_out_of_range_are_noticed(points: int) -> None:
     world.hold()
 
 
+def test_rows_are_counted_once() -> None:
+    world = World(node_count=20)
+
+    def evaluations() -> list[float]:
+        world.totals(world.kept)
+        counted = world.harness.metrics.plugin_evaluations
+        return [counted("NodeResourcesFit", point, "default-scheduler").value for point in ("Filter", "Score")]
+
+    before = evaluations()
+    for name in ("n1", "n2", "n1"):
+        world.place(name)
+    assert [after - was for after, was in zip(evaluations(), before, strict=True)] == [2, 2]
+    assert [after - was for after, was in zip(evaluations(), before, strict=True)] == [2, 2]
+
+
 def test_the_rows_that_a_rule_is_asked_about_are_not_its_to_change() -> None:
     def spoil(rows: Any, points: Any) -> None:
         for place, row in enumerate(rows):

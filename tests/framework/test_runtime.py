@@ -134,8 +134,8 @@ async def test_skip_leaves_out_filter_add_pod_and_remove_pod():
     state, evaluation = runtime.begin(PodInfo(make_pod("p").obj()))
     assert len(runtime.find_fits(state, evaluation).rows) == 3
     info = runtime.handle.state.nodes.infos[0]
-    runtime.fresh_verdicts.add_pod(state, PodInfo(make_pod("other").obj()), info)
-    runtime.fresh_verdicts.remove_pod(state, PodInfo(make_pod("other").obj()), info)
+    runtime.fresh.add_pod(state, PodInfo(make_pod("other").obj()), info)
+    runtime.fresh.remove_pod(state, PodInfo(make_pod("other").obj()), info)
 
 
 PRE_FILTER_FAILURES = {

@@ -151,7 +151,7 @@ class _World:
             cycle, evaluation = self._runtime.begin(PodInfo(pod))
             if self._runtime.filtering.pre_filter(cycle, evaluation).status is not None:
                 return False
-            return self._runtime.fresh_verdicts.fits_now(cycle, state.nodes.row_of(name))
+            return self._runtime.fresh.fits_now(cycle, state.nodes.row_of(name))
         finally:
             for each in gone:
                 state.set_pod(each)

@@ -80,7 +80,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = [spec.name for spec in args.resources]
-        self._starts: dict[tuple[str, ...], _Starts] = {}
+        self._starts: dict[tuple[str, ...], _StartColumn] = {}
         self._lines = AmountLines(_BYTES_PER_NODE)
 
     def sign(self, pod: Pod) -> Hashable:
@@ -99,14 +99,14 @@ class NodeResourcesBalancedAllocation(Plugin):
         if starts is None:
             return _score_rows(asked, nodes)
         fractions = [
-            self._lines.line(nodes.table, name, min(amount, AMOUNT_MAX), _Fractions).fractions.array[nodes.index]
+            self._lines.line(nodes.table, name, min(amount, AMOUNT_MAX), _ShareLine).fractions.array[nodes.index]
             for name, amount in asked.resources
         ]
         scores = _evenness_rows(fractions)
         scores += starts.start[nodes.index]
         return np.right_shift(scores, _ONE, out=scores)
 
-    def _starts_of(self, names: tuple[str, ...], nodes: NodeSet) -> _Starts | None:
+    def _starts_of(self, names: tuple[str, ...], nodes: NodeSet) -> _StartColumn | None:
         """For all nodes that there really are, as long as all of them offer all of it, and doubles hold how much."""
         table = self.handle.state.nodes
         if nodes.table is not table or not isinstance(nodes.index, slice) or not names:
@@ -118,7 +118,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         if starts is None:
             if len(self._starts) >= _KEPT_MAX:
                 return None
-            starts = self._starts[names] = _Starts(table, names)
+            starts = self._starts[names] = _StartColumn(table, names)
         starts.follow()
         return starts
 
@@ -244,7 +244,7 @@ def _evenness_of(difference: float) -> i64:
 # -- kernels: the same for all rows of a set
 
 
-class _Starts(KeptColumns):
+class _StartColumn(KeptColumns):
     """What a score starts from: half of it is added to the evenness with the pod."""
 
     def __init__(self, table: NodeTable, names: tuple[str, ...]) -> None:
@@ -267,7 +267,7 @@ class _Starts(KeptColumns):
         self.start[row] = _START - _evenness(fractions)
 
 
-class _Fractions(AmountLine):
+class _ShareLine(AmountLine):
     """The share of a resource that is used with the pod."""
 
     def __init__(self, table: NodeTable, resource: str, amount: int) -> None:

@@ -40,7 +40,6 @@ _QUOTIENT_SAFE = (1 << 53) // 128
 #: From so many rows on division of doubles is faster than that of integers.
 _FLOATS_PAY = 512
 
-
 # NumPy calculates with these in a third of the time that it takes with a Python int.
 _ONE: Final[Ints] = np.array(1, dtype=np.int64)
 _HUNDRED: Final[Ints] = np.array(MAX_NODE_SCORE, dtype=np.int64)
@@ -81,7 +80,7 @@ class AssumedRequest:
 
 
 class AssumedLine:
-    """The same for loops."""
+    """What is assumed of a pod, with its numbers as loops take them."""
 
     __slots__ = ("amounts", "assumed", "weights")
 

@@ -50,7 +50,7 @@ class KeptOutcomes:
     def of_attempt(self, state: CycleState, runtime: Runtime, budgets: Budgets) -> Outcomes:
         """What is known for the pod of this attempt, and where to keep what it finds out."""
         key = _kind_of_pod(state, runtime) if self._keeps else None
-        promises = runtime.fresh_verdicts.promises(state)
+        promises = runtime.fresh.promises(state)
         priority = state.pod_info.priority
         if key is None:
             return Outcomes(None, self._cluster, promises, priority)
@@ -142,7 +142,7 @@ class _OfOneKind:
 
 def _kind_of_pod(state: CycleState, runtime: Runtime) -> Hashable | None:
     """Pods of which this is equal come to the same on a node that is the same; None where that is not so."""
-    if not runtime.kept.enabled or runtime.fresh_verdicts.tracks_pods(state):
+    if not runtime.kept.enabled or runtime.fresh.tracks_pods(state):
         return None
     if not all(map(looks_at_one_node, _filters_at_work(state, runtime))):
         return None

@@ -113,7 +113,7 @@ class Preemption:
         assert runtime is not None, "plugins preempt after the profile is complete"
         budgets = self._current_budgets()
         kept = self._kept.of_attempt(state, runtime, budgets)
-        search = Search(runtime.fresh_verdicts, self._rules, state, table, budgets, self._lowest, kept)
+        search = Search(runtime.fresh, self._rules, state, table, budgets, self._lowest, kept)
         promising = diagnosis.node_statuses.rows_with(Code.UNSCHEDULABLE, table)
         if len(promising):
             search.run(promising, self._sought(len(promising), everywhere))

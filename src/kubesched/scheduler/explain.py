@@ -147,14 +147,14 @@ class _Attempt:
 
     def _crowded(self, node_names: frozenset[str] | None) -> Answers:
         """The rejections on nodes with nominated pods, as if these were there."""
-        rows = self._runtime.fresh_verdicts.rows_with_nominated(self._state)
+        rows = self._runtime.fresh.rows_with_nominated(self._state)
         rejections: Answers = {}
         for row in rows.tolist():
             name = self._table.infos[row].name
             if node_names is not None and name not in node_names:
                 continue
             try:
-                said = self._runtime.fresh_verdicts.evaluate_crowded(self._state, np.array([row], dtype=np.intp))
+                said = self._runtime.fresh.evaluate_crowded(self._state, np.array([row], dtype=np.intp))
                 rejections[name] = said.statuses[said.why[0]]
             except PluginFailure as failure:
                 rejections[name] = failure.status

@@ -314,7 +314,9 @@ class Filtering:
         if candidates is None and promises and self._looks_at_single_nodes(state, evaluation):
             crowd = evaluation.crowd_of(state)
             rows, said = crowd.follow(
-                promises, table.journal, lambda rows: self.fresh.crowd(state, table, rows, promises, aspects.ALL)
+                promises,
+                table.journal,
+                lambda rows: self.fresh.crowd(state, table, rows, promises, aspects.ALL),
             )
             sieve.override(rows, said)
             return

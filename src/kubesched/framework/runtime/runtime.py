@@ -100,7 +100,7 @@ class Runtime:
             enabled=keep,
         )
         self.filtering = Filtering(plugins.pre_filter, plugins.filter, self.kept, state, percentage_of_nodes, meter)
-        self.fresh_verdicts = self.filtering.fresh
+        self.fresh = self.filtering.fresh
         self.scoring = Scoring(plugins.pre_score, plugins.score, state, meter)
         self._metrics = handle.metrics
         self._clock = handle.clock
