@@ -6,6 +6,7 @@
 and writes `cells`, which compiled takes a nanosecond or two a number, where an operation of NumPy on however few rows
 takes one or two thousand. Compiled, `cells` is mypyc's `vec`, whose memory the array borrows. Pure, it is a memoryview
 of the array: the same in every respect that such loops use, which are indices, slices, `len` and iteration.
+There is a class for each type of number, since mypyc compiles a `vec` of one type and no other.
 """
 
 from __future__ import annotations
