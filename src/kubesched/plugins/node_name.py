@@ -5,7 +5,7 @@ A scheduler never picks up such a pod by itself; the rule matters to whoever ask
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from kubesched.api.core import Node, Pod
 from kubesched.build import mypyc_attr
@@ -34,6 +34,9 @@ class NodeName(Plugin):
         if not pod.spec.node_name:
             return None
         return Verdicts.where(nodes.rows() != nodes.table.row_of(pod.spec.node_name), _OTHER_NODE)
+
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        return lambda node: None if fits(pod, node) else _OTHER_NODE
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:
         return {"nodeName": pod.spec.node_name}

@@ -6,7 +6,7 @@ a little later; until then this plugin stands in for it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from kubesched.api import taints
 from kubesched.api.core import Node, Pod
@@ -37,6 +37,9 @@ class NodeUnschedulable(Plugin):
         if not cordoned.any() or _tolerates_cordoning(pod):
             return None
         return Verdicts.where(cordoned, _CORDONED)
+
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        return lambda node: None if fits(pod, node) else _CORDONED
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
         # An uncordoned node is told as UPDATE_NODE_TAINT, whether its taints changed or not.

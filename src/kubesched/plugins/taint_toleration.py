@@ -6,7 +6,7 @@ list once, and then rows are looked up. A toleration never attracts a pod, and `
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,13 @@ class TaintToleration(Plugin):
             return None
         rejected = judgement.refuses.take(nodes.table.taint_set[nodes.index])
         return Verdicts.where(rejected, _UNTOLERATED) if rejected.any() else None
+
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        def status_of(node: NodeInfo) -> Status | None:
+            taints = node.taints
+            return _UNTOLERATED if taints and self._untolerated(taints, pod) is not None else None
+
+        return status_of
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         """The number of PreferNoSchedule taints that the pod does not tolerate: a cost."""

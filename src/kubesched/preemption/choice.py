@@ -30,6 +30,7 @@ def choose(candidates: Sequence[Candidate], criteria: Sequence[Criterion]) -> Ch
             break
         values = [criterion.value(candidate) for candidate in left]
         best = max(values) if criterion.highest else min(values)
-        left = [candidate for candidate, value in zip(left, values, strict=True) if value == best]
+        if values.count(best) < len(left):
+            left = [candidate for candidate, value in zip(left, values, strict=True) if value == best]
         because = criterion.name
     return Choice(left[0], tuple(left), because if len(left) == 1 else TIE)

@@ -5,7 +5,8 @@ first, then the others, in both groups from the most important down. Whoever doe
 
 All nodes go in step, on one hypothetical table: the vector plugins are asked about all of them at once, after the
 removal and after each k-th pod was put back, and then only those plugins that look at what pods take. Where PreFilter's
-data follows the pods on nodes (AddPod, RemovePod), each node has a copy of it, and is asked about on its own.
+data follows the pods on nodes (AddPod, RemovePod), each node has a copy of it, and is asked about on its own. A few
+nodes are tried one after the other where the plugins have rules for one node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import Verdicts
 from kubesched.framework.runtime.calling import PluginFailure
-from kubesched.framework.runtime.fresh_verdicts import FreshVerdicts
+from kubesched.framework.runtime.changes import FEW_ROWS
+from kubesched.framework.runtime.filter_calls import NodeJudges
+from kubesched.framework.runtime.fresh_verdicts import FreshVerdicts, with_guests
 from kubesched.framework.status import Status
 from kubesched.preemption.budgets import Budgets
 from kubesched.preemption.candidate import Candidate
@@ -45,11 +48,49 @@ def dry_run(
     """
     if not verdicts.tracks_pods(state):
         try:
+            judges = verdicts.judges(state) if len(rows) <= FEW_ROWS else None
+            if judges is not None:
+                promises = verdicts.promises(state)
+                return [
+                    _dry_run_of_one(judges, table.infos[row], pods, promises.get(row), budgets)
+                    for row, pods in zip(rows.tolist(), potential, strict=True)
+                ]
             return _DryRun(verdicts, state, table, rows, potential).outcomes(budgets)
         except PluginFailure:
             pass  # which nodes it was about shows when they are asked about one by one
     apart = [state.clone() for _ in range(len(rows))]
     return _DryRun(verdicts, state, table, rows, potential, apart).outcomes(budgets)
+
+
+def _dry_run_of_one(
+    judges: NodeJudges, node: NodeInfo, pods: Sequence[PodInfo], guests: Sequence[PodInfo] | None, budgets: Budgets
+) -> Candidate | Status:
+    """On one node, which must take the pod with and without its `guests`; those that it fails beside come first."""
+    twins = [with_guests(node, guests), node.clone()] if guests else [node.clone()]
+    for twin in twins:
+        for pod in pods:
+            twin.remove_pod(pod.uid)
+        status = judges.status_of(twin)
+        if status is not None:
+            return status
+    breaks = budgets.violations([info.pod for info in pods]) if budgets else [False] * len(pods)
+    victims: set[int] = set()
+    for position in sorted(range(len(pods)), key=lambda position: not breaks[position]):
+        pod = pods[position]
+        for twin in twins:
+            twin.add_pod(pod)
+        if any(judges.status_of(twin, aspects.POD_CHANGE) is not None for twin in twins):
+            victims.add(position)
+            for twin in twins:
+                twin.remove_pod(pod.uid)
+    gone = [info for position, info in enumerate(pods) if position in victims]
+    return _candidate(node.name, gone, sum(breaks[position] for position in victims))
+
+
+def _candidate(node_name: str, victims: Sequence[PodInfo], violation_count: int) -> Candidate | Status:
+    if not victims:
+        return Status.error(f'expected at least one victim pod on node "{node_name}"')
+    return Candidate(node_name, victims, violation_count)
 
 
 class _DryRun:
@@ -118,15 +159,9 @@ class _DryRun:
             by_node[node].append(pods[pod])
         violations = np.bincount(self._batch.rows[victims[breaks_budget[victims]]], minlength=len(by_node)).tolist()
         return [
-            self._out.get(node) or self._candidate(node, tuple(gone), violations[node])
+            self._out.get(node) or _candidate(self._twin.name_of(node), gone, violations[node])
             for node, gone in enumerate(by_node)
         ]
-
-    def _candidate(self, node: int, victims: tuple[PodInfo, ...], violation_count: int) -> Candidate | Status:
-        name = self._twin.name_of(node)
-        if not victims:
-            return Status.error(f'expected at least one victim pod on node "{name}"')
-        return Candidate(name, victims, violation_count)
 
     # -- trying
 

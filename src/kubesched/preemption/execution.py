@@ -3,7 +3,8 @@
 A victim whose own binding is not sent yet (it waits in Permit, or is in PreBind) is turned back by us, without a call.
 Any other gets the condition DisruptionTarget, for those who look at why it went, and is then deleted. All but the last
 go at the same time, and the last one after them: the pod that waits is gated until that one is under way, so that it
-is not tried (and picks other victims) while only some of the room is being made.
+is not tried (and picks other victims) while only some of the room is being made. After that the watch shows the last
+one's end; if the pod was held back from anything, it is tried then.
 
 With the feature SchedulerAsyncPreemption this runs beside the scheduling cycles, otherwise within the cycle.
 """
@@ -41,6 +42,8 @@ class Execution:
         self._under_way: dict[str, Pod | None] = {}
         #: UIDs of those that were held back meanwhile.
         self._held: set[str] = set()
+        #: Of these all victims are asked to go, and they are tried when the last one's end shows, or once woken before.
+        self._late: set[str] = set()
         #: UIDs of pods whose deletion was accepted; the watch has not shown it yet.
         self._deleted: set[str] = set()
 
@@ -66,9 +69,10 @@ class Execution:
     def holds(self, uid: str) -> bool:
         """Whether the pod must not be tried yet. Remembered: who is held back is woken in the end."""
         if uid not in self._under_way:
+            self._late.discard(uid)
             return False
         last = self._under_way[uid]
-        if last is not None and (self._is_going(last) or not self._handle.state.node_of(last.metadata.uid)):
+        if last is not None and (last.metadata.uid in self._deleted or self._handle.state.is_going(last.metadata.uid)):
             return False
         self._held.add(uid)
         return True
@@ -102,12 +106,21 @@ class Execution:
             del self._under_way[uid]
             was_held = uid in self._held
             self._held.discard(uid)
-            self._forget_shown_deletions()
             result = "success" if went_well else "error"
             handle.metrics.preemption_goroutine(result, handle.clock.monotonic() - started_s)
             if was_held or not went_well:
                 # Nothing else may ever wake it: the events that it was held back from are over.
-                handle.control.activate([preemptor])
+                last = victims[-1].metadata.uid
+                if not went_well or handle.state.is_going(last):
+                    handle.control.activate([preemptor])
+                else:
+                    self._late.add(uid)
+                    handle.state.when_going(last, lambda: self._wake(preemptor))
+
+    def _wake(self, preemptor: Pod) -> None:
+        if preemptor.metadata.uid in self._late:
+            self._late.discard(preemptor.metadata.uid)
+            self._handle.control.activate([preemptor])
 
     async def _make_room(self, victims: list[Pod], preemptor: Pod, node_name: str) -> bool:
         *others, last = victims
@@ -178,16 +191,11 @@ class Execution:
                 return False
             raise
         await self._handle.port.delete_pod(victim)
-        self._deleted.add(victim.metadata.uid)
+        state, uid = self._handle.state, victim.metadata.uid
+        if not state.is_going(uid):
+            self._deleted.add(uid)
+            state.when_going(uid, lambda: self._deleted.discard(uid))
         return True
-
-    def _forget_shown_deletions(self) -> None:
-        placements = self._handle.state.placements
-        self._deleted = {
-            uid
-            for uid in self._deleted
-            if (placement := placements.get(uid)) is not None and not placement.pod.pod.is_terminating
-        }
 
     # -- other pods' nominations
 

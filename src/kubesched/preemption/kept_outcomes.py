@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from kubesched.api.core import Node
 from kubesched.framework.cycle_state import CycleState
@@ -90,11 +90,10 @@ class Outcomes:
         found: list[Outcome | None] = []
         for row in rows:
             kept = by_row.get(row)
-            stands = False
-            if kept is not None and kept.node is infos[row].node and kept.promised == promises.get(row, _NOBODY):
-                pods = [*infos[row].pods.values()]
-                stands = kept.pods == pods or self._is_hopeless(kept, pods)
-            found.append(kept.outcome if stands and kept is not None else None)
+            if kept is not None and kept.promised == promises.get(row, _NOBODY) and self._stands(kept, infos[row]):
+                found.append(kept.outcome)
+            else:
+                found.append(None)
         return found
 
     def keep(self, row: int, outcome: Outcome) -> None:
@@ -107,7 +106,16 @@ class Outcomes:
         info = self._infos[row]
         pods = [*info.pods.values()]
         staying = self._staying(pods) if isinstance(outcome, Status) else None
-        self._by_row[row] = _Kept(info.node, pods, staying, [*self._promises.get(row, _NOBODY)], outcome)
+        self._by_row[row] = _Kept(info, pods, staying, self._promises.get(row, _NOBODY), outcome)
+
+    def _stands(self, kept: _Kept, info: NodeInfo) -> bool:
+        if kept.info is info and kept.generation == info.generation:
+            return True
+        pods = [*info.pods.values()]
+        if kept.node is not info.node or not (kept.pods == pods or self._is_hopeless(kept, pods)):
+            return False
+        kept.info, kept.generation = info, info.generation
+        return True
 
     def _is_hopeless(self, kept: _Kept, pods: list[PodInfo]) -> bool:
         """Whether the pod did not fit beside those who stay, and there still are others, who do not matter."""
@@ -120,13 +128,27 @@ class Outcomes:
         return [info for info in pods if (info.pod.spec.priority or 0) >= limit]
 
 
-class _Kept(NamedTuple):
-    node: Node | None
-    pods: list[PodInfo]
-    #: Those who may not be preempted, where the pod does not fit beside them.
-    staying: list[PodInfo] | None
-    promised: list[PodInfo]
-    outcome: Outcome
+class _Kept:
+    """An outcome, and what it was found with. It stands for that generation of the node, and for others like it."""
+
+    __slots__ = ("generation", "info", "node", "outcome", "pods", "promised", "staying")
+
+    def __init__(
+        self,
+        info: NodeInfo,
+        pods: list[PodInfo],
+        staying: list[PodInfo] | None,
+        promised: list[PodInfo],
+        outcome: Outcome,
+    ) -> None:
+        self.info = info
+        self.generation = info.generation
+        self.node: Node | None = info.node
+        self.pods = pods
+        #: Those who may not be preempted, where the pod does not fit beside them.
+        self.staying = staying
+        self.promised = promised
+        self.outcome = outcome
 
 
 class _OfOneKind:

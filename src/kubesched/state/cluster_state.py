@@ -13,6 +13,8 @@ another moves. Methods are called between scheduling cycles, `assume` at the end
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from kubesched.api.core import Node, Pod
@@ -55,6 +57,8 @@ class ClusterState:
         self.placements: dict[str, Placement] = {}
         self._order: list[NodeInfo] = []
         self._order_version = -1
+        #: Who is to be told of the end of a pod, by its UID.
+        self._awaited: dict[str, list[Callable[[], None]]] = {}
 
     # -- nodes
 
@@ -86,6 +90,7 @@ class ClusterState:
             return None
         self.nodes.displace(uid, placement.node_name)
         del self.placements[uid]
+        self._tell_of_end(uid)
         return placement
 
     def set_pod(self, pod: Pod) -> PodInfo | None:
@@ -108,6 +113,8 @@ class ClusterState:
             self.nodes.displace(uid, placement.node_name)
             self.nodes.place(info, node_name)
         placement.pod, placement.node_name, placement.assumed = info, node_name, False
+        if pod.metadata.deletion_timestamp is not None:
+            self._tell_of_end(uid)
         return before
 
     def remove_pod(self, uid: str) -> Placement | None:
@@ -115,7 +122,22 @@ class ClusterState:
         placement = self.placements.pop(uid, None)
         if placement is not None:
             self.nodes.displace(uid, placement.node_name)
+            self._tell_of_end(uid)
         return placement
+
+    def is_going(self, uid: str) -> bool:
+        """Whether the pod is placed nowhere (any more), or terminating."""
+        placement = self.placements.get(uid)
+        return placement is None or placement.pod.pod.is_terminating
+
+    def when_going(self, uid: str, tell: Callable[[], None]) -> None:
+        """Calls `tell` once `is_going` has become true, which it must not be yet."""
+        self._awaited.setdefault(uid, []).append(tell)
+
+    def _tell_of_end(self, uid: str) -> None:
+        if self._awaited:
+            for tell in self._awaited.pop(uid, ()):
+                tell()
 
     def is_assumed(self, uid: str) -> bool:
         placement = self.placements.get(uid)

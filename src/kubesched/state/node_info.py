@@ -22,6 +22,7 @@ class NodeInfo:
 
     __slots__ = (
         "allocatable",
+        "generation",
         "name",
         "node",
         "nonzero_cpu_milli",
@@ -44,6 +45,8 @@ class NodeInfo:
         self.nonzero_cpu_milli = 0
         self.nonzero_memory_bytes = 0
         self.port_counts: dict[HostPort, int] = {}
+        #: Another number whenever the Node or a pod on it was replaced, added or removed.
+        self.generation = 0
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -72,10 +75,12 @@ class NodeInfo:
             for name, amount in node.status.allocatable.items()
         }
         self.node = node
+        self.generation += 1
 
     def add_pod(self, info: PodInfo) -> None:
         assert info.uid not in self.pods, f"{info.key} is on {self.name} already"
         self.pods[info.uid] = info
+        self.generation += 1
         requested = self.requested
         for name, amount in info.placed_requests.items():
             requested[name] = requested.get(name, 0) + amount
@@ -86,6 +91,7 @@ class NodeInfo:
 
     def remove_pod(self, uid: str) -> PodInfo:
         info = self.pods.pop(uid)
+        self.generation += 1
         requested = self.requested
         for name, amount in info.placed_requests.items():
             requested[name] -= amount
@@ -98,6 +104,13 @@ class NodeInfo:
             else:
                 del self.port_counts[port]
         return info
+
+    def swap_pod(self, info: PodInfo) -> PodInfo:
+        """Take a newer version of a pod that takes the same; returns the one before."""
+        before = self.pods[info.uid]
+        self.pods[info.uid] = info
+        self.generation += 1
+        return before
 
     def ports_in_use(self) -> Iterable[HostPort]:
         return self.port_counts

@@ -308,8 +308,7 @@ class NodeTable:
     def swap(self, pod: PodInfo, node_name: str, changed: int) -> None:
         """Take a newer version of a pod that takes the same from its node; `changed` is PODS or nothing."""
         info = self.by_name[node_name]
-        self.pod_counts.swap(info.pods[pod.uid], pod, info)
-        info.pods[pod.uid] = pod
+        self.pod_counts.swap(info.swap_pod(pod), pod, info)
         if changed and info.row >= 0:
             self.journal.note(info.row, changed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +18,7 @@ from kubesched.framework.runtime.calling import PLUGIN_ERRORS, PluginFailure, ca
 from kubesched.framework.runtime.changes import FEW_ROWS
 from kubesched.framework.runtime.metering import Meter, call_in
 from kubesched.framework.status import Status
+from kubesched.state.aspects import ALL
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
 
@@ -38,6 +39,41 @@ def vector_verdicts(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Me
     if isinstance(said, Status):
         raise _failure(plugin, said)
     return said  # type: ignore[no-any-return]
+
+
+class NodeJudges:
+    """The rules of all Filter plugins at work for one pod, for the few nodes that other pods are tried on and off."""
+
+    __slots__ = ("_asked", "_meter")
+
+    def __init__(self, plugins: Sequence[Plugin], state: CycleState, meter: Meter) -> None:
+        """All of them must have `judge`; raises PluginFailure."""
+        self._asked = [(plugin, _aspects_read(plugin), judge_of(plugin, state)) for plugin in plugins]
+        self._meter = meter
+
+    def status_of(self, node: NodeInfo, reading: int = ALL) -> Status | None:
+        """The first rejection by a plugin that reads any of these aspects of nodes; raises PluginFailure."""
+        meter = self._meter
+        for plugin, reads, judge in self._asked:
+            if not reads & reading:
+                continue
+            meter.evaluated("Filter", plugin.name)
+            status = judged(plugin, judge, node)
+            if status is not None:
+                if status.is_error:
+                    raise _failure(plugin, status)
+                return status
+        return None
+
+
+def depends_on(plugin: Plugin, reading: int) -> bool:
+    """Whether a plugin's verdicts depend on any of these aspects of nodes, as far as it says."""
+    return bool(_aspects_read(plugin) & reading)
+
+
+def _aspects_read(plugin: Plugin) -> int:
+    reads = plugin.filter_reads
+    return ALL if reads is None else reads.row | reads.table
 
 
 def judge_of(plugin: Plugin, state: CycleState) -> Judge:

@@ -8,7 +8,6 @@ provisioning would ask of a node. (kube-scheduler v1.36.)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.storage import StorageClass
@@ -53,16 +52,24 @@ class OpenClaim:
         self.selected_node: str | None = claim.metadata.annotations.get(SELECTED_NODE)
         self._storage_class = storage_class
         self._supply = supply
+        self._volumes: Volumes | None = None
+        self._provisioning: Provisioning | None = None
+        self._is_provisioning_known = False
 
-    @cached_property
+    @property
     def volumes(self) -> Volumes:
         """What may be bound to it."""
-        return self._supply.volumes_for(self.claim) if self.selected_node is None else Volumes(())
+        if self._volumes is None:
+            self._volumes = self._supply.volumes_for(self.claim) if self.selected_node is None else Volumes(())
+        return self._volumes
 
-    @cached_property
+    @property
     def provisioning(self) -> Provisioning | None:
         """None where the class provisions nothing."""
-        return self._supply.provisioning_for(self.claim, self._storage_class)
+        if not self._is_provisioning_known:
+            self._provisioning = self._supply.provisioning_for(self.claim, self._storage_class)
+            self._is_provisioning_known = True
+        return self._provisioning
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ a driver or a capacity changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeVar
 
 from kubesched.api import quantity, selectors
@@ -32,10 +31,18 @@ T = TypeVar("T")
 class Volumes(Ranked[PersistentVolume]):
     """Volumes for a claim, the smallest first."""
 
-    @cached_property
+    __slots__ = ("_rank_of",)
+
+    def __init__(self, things: Iterable[tuple[PersistentVolume, Terms]]) -> None:
+        super().__init__(things)
+        self._rank_of: dict[str, int] | None = None
+
+    @property
     def rank_of(self) -> dict[str, int]:
         """By name."""
-        return {volume.metadata.name: rank for rank, volume in enumerate(self.things)}
+        if self._rank_of is None:
+            self._rank_of = {volume.metadata.name: rank for rank, volume in enumerate(self.things)}
+        return self._rank_of
 
 
 @dataclass(frozen=True, slots=True)
