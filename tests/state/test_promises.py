@@ -60,7 +60,10 @@ def test_what_is_kept_is_what_is_so(script: list[tuple[list[Any], str, int]]) ->
         for step in happens:
             _happens(state, *step)
         asking = info(name, priority)
-        assert promises.heeded_by(asking) == defined(state, asking)
+        heeded = promises.heeded_by(asking)
+        assert heeded.by_row == defined(state, asking)
+        by_all = defined(state, info("x", priority))
+        assert {row for row in by_all if heeded.by_row.get(row) != by_all[row]} <= heeded.apart
 
 
 def _happens(state: ClusterState, what: str, name: str, *rest: Any) -> None:
@@ -90,9 +93,9 @@ def test_lists_of_nodes_where_nothing_changed_stay_the_same() -> None:
     promises = Promises(state.nominator, state.nodes, state.placements)
     state.nominator.nominate(info("a"), "n0")
     state.nominator.nominate(info("b"), "n1")
-    before = dict(promises.heeded_by(info("x")))
+    before = dict(promises.heeded_by(info("x")).by_row)
     state.nominator.refresh(info("b"))
-    after = promises.heeded_by(info("x"))
+    after = promises.heeded_by(info("x")).by_row
     assert after[0] is before[0]
     assert after[1] is not before[1]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from kubesched.state.node_table import NodeTable
 from kubesched.state.nominator import Nominator
@@ -19,6 +19,15 @@ from kubesched.state.pod_info import PodInfo
 Promised: TypeAlias = dict[int, list[PodInfo]]
 
 _PRIORITIES_MAX = 16
+_NONE_APART: frozenset[int] = frozenset()
+
+
+class Heeded(NamedTuple):
+    """What one pod heeds. Good until the next change of nominations, nodes or placements; not to be changed."""
+
+    by_row: Promised
+    #: Rows where that is not what all pods of its priority heed.
+    apart: frozenset[int]
 
 
 class _Placed(Protocol):
@@ -34,8 +43,7 @@ class Promises:
         self._placements = placements
         self._kept: OrderedDict[int, _OfPriority] = OrderedDict()
 
-    def heeded_by(self, pod: PodInfo) -> Promised:
-        """Good until the next change of nominations, nodes or placements; not to be changed."""
+    def heeded_by(self, pod: PodInfo) -> Heeded:
         kept = self._kept.get(pod.priority)
         if kept is None:
             kept = self._kept[pod.priority] = _OfPriority(pod.priority)
@@ -44,7 +52,7 @@ class Promises:
         self._kept.move_to_end(pod.priority)
         kept.follow(self._nominator, self._table)
         exceptions = self._exceptions(pod.uid)
-        return self._without(kept.by_row, exceptions) if exceptions else kept.by_row
+        return self._without(kept.by_row, exceptions) if exceptions else Heeded(kept.by_row, _NONE_APART)
 
     def _exceptions(self, own: str) -> dict[str, set[str]]:
         """Nodes with the UIDs of pods that are nominated there and not heeded."""
@@ -57,14 +65,14 @@ class Promises:
             found.setdefault(name, set()).add(own)
         return found
 
-    def _without(self, by_row: Promised, exceptions: Mapping[str, set[str]]) -> Promised:
+    def _without(self, by_row: Promised, exceptions: Mapping[str, set[str]]) -> Heeded:
         left = dict(by_row)
-        for name, uids in exceptions.items():
-            row = self._table.row_of(name)
+        apart = {self._table.row_of(name): uids for name, uids in exceptions.items()}
+        for row, uids in apart.items():
             others = [pod for pod in left.pop(row, ()) if pod.uid not in uids]
             if others:
                 left[row] = others
-        return left
+        return Heeded(left, frozenset(apart))
 
 
 class _OfPriority:

@@ -310,12 +310,13 @@ class Filtering:
     ) -> None:
         if not len(self._cluster.nominator):
             return
-        promises, table = self.fresh.promises(state), self._cluster.nodes
+        heeded, table = self.fresh.heeded(state), self._cluster.nodes
+        promises = heeded.by_row
         if candidates is None and promises and self._looks_at_single_nodes(state, evaluation):
-            crowd = evaluation.crowd_of(state)
-            rows, said = crowd.follow(
-                promises,
-                table.journal,
+            rows, said = evaluation.crowd_of(state).follow(
+                heeded,
+                self._cluster.nominator,
+                table,
                 lambda rows: self.fresh.crowd(state, table, rows, promises, aspects.ALL),
             )
             sieve.override(rows, said)

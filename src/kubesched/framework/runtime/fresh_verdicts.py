@@ -24,7 +24,7 @@ from kubesched.state.hypothetical_table import HypotheticalTable
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
-from kubesched.state.promises import Promised, Promises
+from kubesched.state.promises import Heeded, Promised, Promises
 
 _PROMISES_KEY = "nominated pods to leave room for"
 _JUDGES_KEY = "rules for one node"
@@ -113,15 +113,20 @@ class FreshVerdicts:
 
     def promises(self, state: CycleState, table: NodeTable | None = None) -> Promised:
         """Per row of the table (a hypothetical one or the real one) the nominated pods that this pod must leave room
-        for. Looked for once an attempt."""
-        promises: Promised | None = state.get(_PROMISES_KEY)
-        if promises is None:
-            promises = self._promises.heeded_by(state.pod_info)
-            state.write(_PROMISES_KEY, promises)
+        for."""
+        promises = self.heeded(state).by_row
         if promises and isinstance(table, HypotheticalTable):
             rows = enumerate(table.original_rows.tolist())
             return {position: promises[row] for position, row in rows if row in promises}
         return promises
+
+    def heeded(self, state: CycleState) -> Heeded:
+        """Looked for once an attempt."""
+        heeded: Heeded | None = state.get(_PROMISES_KEY)
+        if heeded is None:
+            heeded = self._promises.heeded_by(state.pod_info)
+            state.write(_PROMISES_KEY, heeded)
+        return heeded
 
     def rows_with_nominated(self, state: CycleState) -> NDArray[np.intp]:
         """The rows of nodes with nominated pods that this pod must leave room for."""

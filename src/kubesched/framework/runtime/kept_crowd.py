@@ -16,8 +16,9 @@ from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.runtime.kept_verdicts import STATUSES_MIN, STATUSES_PER_ROW
 from kubesched.framework.status import Status
 from kubesched.state import aspects
-from kubesched.state.journal import Journal
-from kubesched.state.promises import Promised
+from kubesched.state.node_table import NodeTable
+from kubesched.state.nominator import Nominator
+from kubesched.state.promises import Heeded
 
 
 def looks_at_one_node(plugin: Plugin) -> bool:
@@ -28,41 +29,69 @@ def looks_at_one_node(plugin: Plugin) -> bool:
 
 class KeptCrowd:
     def __init__(self) -> None:
-        self._position = -1
-        self._promised: Promised = {}
-        #: By promised row: 0 where it takes the pod as well, else an index into `_statuses`.
-        self._why: dict[int, int] = {}
+        self._journal_position = -1
+        self._nominator_position = -1
+        self._membership_version = -1
+        self._promised_count = 0
+        #: Rows where the last attempt's pod had promises of its own to heed.
+        self._apart: frozenset[int] = frozenset()
+        #: Per row: 0 where it takes the pod as well, or is promised to nobody, else an index into `_statuses`.
+        self._why = np.empty(0, dtype=np.int32)
         self._statuses: list[Status | None] = [None]
         self._codes: dict[Status | None, int] = {None: 0}
 
     def follow(
-        self, promises: Promised, journal: Journal, ask: Callable[[NDArray[np.intp]], Verdicts]
+        self, heeded: Heeded, nominator: Nominator, table: NodeTable, ask: Callable[[NDArray[np.intp]], Verdicts]
     ) -> tuple[NDArray[np.intp], Verdicts]:
-        """The promised rows, ascending, with what stands about them. `ask` judges some of them anew."""
-        rows = self._to_ask(promises, journal)
-        if rows:
-            said = ask(np.array(rows, dtype=np.intp))
-            codes = [self._code(status) for status in said.statuses]
-            self._why.update(zip(rows, (codes[why] for why in said.why.tolist()), strict=True))
-        for row in self._why.keys() - promises.keys():
-            del self._why[row]
-        self._promised = dict(promises)
-        self._position = journal.position
-        rows = sorted(self._why)
-        why = np.array([self._why[row] for row in rows], dtype=np.int32)
-        return np.array(rows, dtype=np.intp), Verdicts(why, self._statuses)
+        """The rows that do not take the pod beside those they are promised to. `ask` judges some of them anew."""
+        asked = self._to_ask(heeded, nominator, table)
+        if asked:
+            rows = np.array(asked, dtype=np.intp)
+            said = ask(rows)
+            codes = np.array([self._code(status) for status in said.statuses], dtype=np.int32)
+            self._why[rows] = codes[said.why]
+        self._journal_position, self._nominator_position = table.journal.position, nominator.position
+        self._membership_version = table.membership_version
+        self._promised_count, self._apart = len(heeded.by_row), heeded.apart
+        bad = np.flatnonzero(self._why)
+        return bad, Verdicts(self._why[bad], self._statuses)
 
     @property
     def is_overgrown(self) -> bool:
         """Plugins word their rejections ever anew, and what nobody says any more is still in here."""
-        return len(self._statuses) > STATUSES_MIN + STATUSES_PER_ROW * len(self._promised)
+        return len(self._statuses) > STATUSES_MIN + STATUSES_PER_ROW * self._promised_count
 
-    def _to_ask(self, promises: Promised, journal: Journal) -> list[int]:
-        changed = journal.rows_since(self._position, aspects.ALL) if self._position >= 0 else None
+    def _to_ask(self, heeded: Heeded, nominator: Nominator, table: NodeTable) -> list[int]:
+        """Promised rows of which nothing is known; forgets those that are not promised any more."""
+        promised = heeded.by_row
+        changed = self._changed(nominator, table)
         if changed is None:
-            return sorted(promises)
-        known = self._promised
-        return sorted(row for row, pods in promises.items() if row in changed or known.get(row) is not pods)
+            self._why = np.zeros(table.row_count, dtype=np.int32)
+            return sorted(promised)
+        changed |= heeded.apart
+        changed |= self._apart
+        asked = []
+        for row in changed:
+            if row in promised:
+                asked.append(row)
+            else:
+                self._why[row] = 0
+        asked.sort()
+        return asked
+
+    def _changed(self, nominator: Nominator, table: NodeTable) -> set[int] | None:
+        """The rows where nodes or nominations changed; None when that is no longer known."""
+        if self._membership_version != table.membership_version:
+            return None
+        names = nominator.changed_since(self._nominator_position)
+        changed = table.journal.rows_since(self._journal_position, aspects.ALL)
+        if names is None or changed is None:
+            return None
+        for name in names:
+            row = table.row_of(name)
+            if row >= 0:
+                changed.add(row)
+        return changed
 
     def _code(self, status: Status | None) -> int:
         code = self._codes.get(status)

@@ -60,8 +60,9 @@ class Sieve:
         bad = rows[said.why != 0]
         if len(bad):
             ids = np.array([self._verdicts.status_id(status) for status in said.statuses], dtype=np.int32)
-            self._codes()[bad] = ids[said.why[said.why != 0]]
-            self.narrow(np.setdiff1d(self.rows, bad, assume_unique=True))
+            codes = self._codes()
+            codes[bad] = ids[said.why[said.why != 0]]
+            self.narrow(self.rows[codes[self.rows] == 0])
 
     def narrow(self, rows: NDArray[np.intp]) -> None:
         self.narrowed |= len(rows) != len(self.rows)
