@@ -11,7 +11,7 @@ import gc
 from typing import Final
 
 #: New objects until the young are looked through, and how often that is until the older ones are. (700, 10, 10.)
-_THRESHOLDS: Final = (10_000, 20, 50)
+_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def collect_rarely() -> None:
