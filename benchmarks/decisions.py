@@ -26,6 +26,7 @@ from benchmarks.families import FAMILIES, spec_of
 from kubesched import build, config
 from kubesched.api import codec, kinds
 from kubesched.api.core import Node, Pod
+from kubesched.app import garbage
 from kubesched.clock import Chance, RealClock
 from kubesched.framework.runtime.runtime import Runtime
 from kubesched.framework.runtime.scoring import best_rows
@@ -57,6 +58,7 @@ def main() -> None:
     runs = [(nodes, "plain", templates) for nodes in args.nodes for templates in args.templates]
     runs += [(args.family_nodes, family, 1) for family in args.families]
     rows = []
+    garbage.collect_rarely()  # as the program does
     if not args.json:
         print(f"build: {build.kind()}")
     for node_count, family, template_count in runs:

@@ -1,4 +1,5 @@
-"""`AmountLines`: what a plugin makes of each node for any pod that asks for so much of one resource.
+"""Kept lines: what a plugin makes of each node whoever the pod is (`KeptLine`), or of each pod that asks for so much of
+one resource (`AmountLines`).
 
 Pods differ more in what they ask for together than in what they ask for of each: 97 amounts of cpu and 89 of memory are
 8,633 pairs, but only 186 lines, and a kernel for a new pair is a few operations on two of them. A line is kept and
@@ -23,16 +24,30 @@ _TAKEN_SHARE_MAX: Final = 0.125
 _BYTES_MAX: Final = 32 << 20
 
 
-class AmountLine:
+class KeptLine:
     """Subclasses hold an array of the table's capacity. What it says of rows that are nobody's means nothing."""
 
-    def __init__(self, table: NodeTable, resource: str, amount: int) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self.table = table
-        self.resource = resource
-        self.amount: i64 = amount
-        self.capacity = table.capacity
+        self._capacity = table.capacity
         #: Of the journal; -1 before anything was taken in.
-        self.position = -1
+        self._position = -1
+
+    def is_of(self, table: NodeTable) -> bool:
+        """False once there must be another in its place."""
+        return self.table is table and self._capacity == table.capacity
+
+    def follow(self) -> None:
+        """Bring it up to date: good until the table changes again."""
+        table = self.table
+        journal = table.journal
+        if self._position != journal.position:
+            count = journal.position - self._position
+            if journal.knows(self._position) and count <= table.row_count * _TAKEN_SHARE_MAX:
+                self.take_rows(journal.line_since(self._position))
+            else:
+                self.take_all()
+            self._position = journal.position
 
     def take_all(self) -> None:
         raise NotImplementedError
@@ -40,6 +55,13 @@ class AmountLine:
     def take_rows(self, rows: vec[i64]) -> None:
         """As `take_all` would have it; some rows may be gone by now."""
         raise NotImplementedError
+
+
+class AmountLine(KeptLine):
+    def __init__(self, table: NodeTable, resource: str, amount: int) -> None:
+        super().__init__(table)
+        self.resource = resource
+        self.amount: i64 = amount
 
     @property
     def size_bytes(self) -> int:
@@ -60,10 +82,10 @@ class AmountLines:
     def line(
         self, table: NodeTable, resource: str, amount: int, make: Callable[[NodeTable, str, int], AnyLine]
     ) -> AnyLine:
-        """Up to date; good until the table changes again."""
+        """Up to date."""
         key = resource, amount
         line = self._lines.get(key)
-        if line is None or line.table is not table or line.capacity != table.capacity:
+        if line is None or not line.is_of(table):
             if line is not None:
                 self._forget(key)
             line = self._lines[key] = make(table, resource, amount)
@@ -73,14 +95,7 @@ class AmountLines:
                 self._forget(next(iter(self._lines)))
         else:
             self._lines.move_to_end(key)
-        journal = table.journal
-        if line.position != journal.position:
-            count = journal.position - line.position
-            if journal.knows(line.position) and count <= table.row_count * _TAKEN_SHARE_MAX:
-                line.take_rows(journal.line_since(line.position))
-            else:
-                line.take_all()
-            line.position = journal.position
+        line.follow()
         return line  # type: ignore[return-value]
 
     def _forget(self, key: tuple[str, int]) -> None:

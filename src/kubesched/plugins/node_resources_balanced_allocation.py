@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kubesched.api.core import Pod
 from kubesched.build import i64, mypyc_attr
@@ -26,17 +27,18 @@ from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads
 from kubesched.framework.row_rules import RowRate
 from kubesched.framework.status import Status
-from kubesched.plugins.amount_lines import AmountLine, AmountLines
-from kubesched.plugins.kept_columns import Floats, KeptColumns
+from kubesched.plugins.amount_lines import AmountLine, AmountLines, KeptLine
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
-from kubesched.state.cells import Doubles, Line
+from kubesched.state.cells import Cells, Doubles, Line
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from kubesched.build import vec
+
+Floats: TypeAlias = NDArray[np.float64]
 
 SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
 
@@ -80,7 +82,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = [spec.name for spec in args.resources]
-        self._starts: dict[tuple[str, ...], _StartColumn] = {}
+        self._starts: dict[tuple[str, ...], _Starts] = {}
         self._lines = AmountLines(_BYTES_PER_NODE)
 
     def sign(self, pod: Pod) -> Hashable:
@@ -95,7 +97,10 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
         asked = state.read(SCORE_STATE_KEY, BalancedRequest)
-        starts = self._starts_of(asked.names, nodes)
+        table = self.handle.state.nodes
+        # For all nodes that there really are.
+        is_whole = nodes.table is table and isinstance(nodes.index, slice)
+        starts = self.starts(asked.names, table) if is_whole else None
         if starts is None:
             return _score_rows(asked, nodes)
         fractions = [
@@ -103,29 +108,28 @@ class NodeResourcesBalancedAllocation(Plugin):
             for name, amount in asked.resources
         ]
         scores = _evenness_rows(fractions)
-        scores += starts.start[nodes.index]
+        scores += starts.start.array[nodes.index]
         return np.right_shift(scores, _ONE, out=scores)
 
-    def _starts_of(self, names: tuple[str, ...], nodes: NodeSet) -> _StartColumn | None:
-        """For all nodes that there really are, as long as all of them offer all of it, and doubles hold how much."""
-        table = self.handle.state.nodes
-        if nodes.table is not table or not isinstance(nodes.index, slice) or not names:
+    def starts(self, names: tuple[str, ...], table: NodeTable) -> _Starts | None:
+        """As long as all nodes offer all of it, and doubles hold how much."""
+        if not names:
             return None
         lowest, highest = table.allocatable_span(names)
         if lowest <= 0 or highest > _EXACT_MAX:
             return None
         starts = self._starts.get(names)
-        if starts is None:
-            if len(self._starts) >= _KEPT_MAX:
+        if starts is None or not starts.is_of(table):
+            if starts is None and len(self._starts) >= _KEPT_MAX:
                 return None
-            starts = self._starts[names] = _StartColumn(table, names)
+            starts = self._starts[names] = _Starts(table, names)
         starts.follow()
         return starts
 
     def rate(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], int]:
         asked = state.read(SCORE_STATE_KEY, BalancedRequest)
         if len(asked.resources) <= 2:
-            return _Rate(asked, self.handle.state.nodes)
+            return _Rate(self, asked, self.handle.state.nodes)
         return partial(score, asked)
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
@@ -194,7 +198,8 @@ _EVEN: Final = _START // 2
 class _Rate(RowRate):
     """For one or two resources, cpu and memory as it comes."""
 
-    def __init__(self, asked: BalancedRequest, table: NodeTable) -> None:
+    def __init__(self, plugin: NodeResourcesBalancedAllocation, asked: BalancedRequest, table: NodeTable) -> None:
+        self._plugin = plugin
         self._asked = asked
         self._amounts = Line([min(amount, AMOUNT_MAX) for _, amount in asked.resources])
         self._table = table
@@ -203,6 +208,27 @@ class _Rate(RowRate):
         return score(self._asked, node)
 
     def rate_rows(self, rows: vec[i64], points: vec[i64]) -> None:
+        starts = self._plugin.starts(self._asked.names, self._table) if len(self._amounts.cells) == 2 else None
+        if starts is not None:
+            self._rate_from(starts.start.cells, rows, points)
+        else:
+            self._rate_ragged(rows, points)
+
+    def _rate_from(self, start: vec[i64], rows: vec[i64], points: vec[i64]) -> None:
+        """Where all nodes offer both resources."""
+        names, table = self._asked.names, self._table
+        offered, used = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_starts, used_starts = table.allocatable.starts(names), table.taken.starts(names)
+        first_offered, second_offered = offered_starts[0], offered_starts[1]
+        first_used, second_used = used_starts[0], used_starts[1]
+        first_amount, second_amount = self._amounts.cells[0], self._amounts.cells[1]
+        for place in range(len(rows)):
+            row = rows[place]
+            first = _share_of(used[first_used + row] + first_amount, offered[first_offered + row])
+            second = _share_of(used[second_used + row] + second_amount, offered[second_offered + row])
+            points[place] = (start[row] + _evenness_of(first - second)) >> 1
+
+    def _rate_ragged(self, rows: vec[i64], points: vec[i64]) -> None:
         asked, table = self._asked, self._table
         offered, used = table.allocatable.memory.cells, table.taken.memory.cells
         offered_starts, used_starts = table.allocatable.starts(asked.names), table.taken.starts(asked.names)
@@ -227,14 +253,18 @@ class _Rate(RowRate):
                 now = used[used_starts[k] + row]
                 then = now + amounts[k]
                 taking_part += 1
-                before = (1.0 if now >= capacity else float(now) / float(capacity)) - before
-                after = (1.0 if then >= capacity else float(then) / float(capacity)) - after
+                before = _share_of(now, capacity) - before
+                after = _share_of(then, capacity) - after
             if is_huge:
                 points[place] = score(asked, table.infos[row])
             elif taking_part == 2:
                 points[place] = (start + _evenness_of(after) - _evenness_of(before)) >> 1
             else:
                 points[place] = even
+
+
+def _share_of(used: i64, capacity: i64) -> float:
+    return 1.0 if used >= capacity else float(used) / float(capacity)
 
 
 def _evenness_of(difference: float) -> i64:
@@ -244,27 +274,40 @@ def _evenness_of(difference: float) -> i64:
 # -- kernels: the same for all rows of a set
 
 
-class _StartColumn(KeptColumns):
-    """What a score starts from: half of it is added to the evenness with the pod."""
+class _Starts(KeptLine):
+    """What a score starts from whoever the pod is: a score is half of that and of the evenness with the pod."""
 
     def __init__(self, table: NodeTable, names: tuple[str, ...]) -> None:
         super().__init__(table)
         self._names = names
-        self.start: Ints = np.empty(0, dtype=np.int64)
+        self.start = Cells(table.capacity)
 
-    def make(self, capacity: int) -> None:
-        self.start = np.zeros(capacity, dtype=np.int64)
+    def take_all(self) -> None:
+        table, whole = self.table, slice(0, self.table.row_count)
+        offered = np.maximum(table.allocatable.block(self._names, whole), 1)
+        used = table.taken.block(self._names, whole)
+        self.start.array[whole] = _START - _evenness_rows(np.minimum(used / offered, _WHOLE))
 
-    def take_all(self, nodes: NodeSet) -> None:
-        offered = np.maximum(nodes.table.allocatable.block(self._names, nodes.index), 1)
-        used = nodes.table.taken.block(self._names, nodes.index)
-        self.start[nodes.index] = _START - _evenness_rows(np.minimum(used / offered, _WHOLE))
+    def take_rows(self, rows: vec[i64]) -> None:
+        table, names = self.table, self._names
+        if len(names) != 2:
+            for row in rows:
+                if row < table.row_count:
+                    self.start.cells[row] = _START - _evenness(self._shares(table.infos[row]))
+            return
+        offered, used = table.allocatable.memory.cells, table.taken.memory.cells
+        offered_starts, used_starts = table.allocatable.starts(names), table.taken.starts(names)
+        first_offered, second_offered = offered_starts[0], offered_starts[1]
+        first_used, second_used = used_starts[0], used_starts[1]
+        start = self.start.cells
+        highest: i64 = _START
+        for row in rows:
+            first = _share_of(used[first_used + row], offered[first_offered + row])
+            second = _share_of(used[second_used + row], offered[second_offered + row])
+            start[row] = highest - _evenness_of(first - second)
 
-    def take(self, row: int, node: NodeInfo) -> None:
-        fractions = [
-            _fraction(node.requested.get(name, 0), max(node.allocatable.get(name, 0), 1)) for name in self._names
-        ]
-        self.start[row] = _START - _evenness(fractions)
+    def _shares(self, node: NodeInfo) -> list[float]:
+        return [_fraction(node.requested.get(name, 0), max(node.allocatable.get(name, 0), 1)) for name in self._names]
 
 
 class _ShareLine(AmountLine):
@@ -291,9 +334,7 @@ class _ShareLine(AmountLine):
         used_start: i64 = table.taken.start(self.resource)
         fractions = self.fractions.cells
         for row in rows:
-            then = used[used_start + row] + amount
-            capacity = offered[offered_start + row]
-            fractions[row] = 1.0 if then >= capacity else float(then) / float(capacity)
+            fractions[row] = _share_of(used[used_start + row] + amount, offered[offered_start + row])
 
 
 def _score_rows(asked: BalancedRequest, nodes: NodeSet) -> Ints:

@@ -44,7 +44,7 @@ class Execution:
         self._held: set[str] = set()
         #: Of these all victims are asked to go, and they are tried when the last one's end shows, or once woken before.
         self._late: set[str] = set()
-        #: UIDs of pods whose deletion was accepted; the watch has not shown it yet.
+        #: UIDs of pods whose deletion was accepted, until they are gone.
         self._deleted: set[str] = set()
 
     async def begin(self, candidate: Candidate, preemptor: Pod) -> Status | None:
@@ -191,11 +191,15 @@ class Execution:
                 return False
             raise
         await self._handle.port.delete_pod(victim)
-        state, uid = self._handle.state, victim.metadata.uid
-        if not state.is_going(uid):
-            self._deleted.add(uid)
-            state.when_going(uid, lambda: self._deleted.discard(uid))
+        self._deleted.add(victim.metadata.uid)
+        self._forget_if_gone(victim.metadata.uid)
         return True
+
+    def _forget_if_gone(self, uid: str) -> None:
+        if self._handle.state.node_of(uid):
+            self._handle.state.when_going(uid, lambda: self._forget_if_gone(uid))
+        else:
+            self._deleted.discard(uid)
 
     # -- other pods' nominations
 

@@ -131,7 +131,7 @@ class ClusterState:
         return placement is None or placement.pod.pod.is_terminating
 
     def when_going(self, uid: str, tell: Callable[[], None]) -> None:
-        """Calls `tell` once `is_going` has become true, which it must not be yet."""
+        """Calls `tell` once, when the placed pod is next shown terminating, or is placed no longer."""
         self._awaited.setdefault(uid, []).append(tell)
 
     def _tell_of_end(self, uid: str) -> None:

@@ -1,4 +1,4 @@
-"""Scores of all nodes, of which columns are kept, are those of each node asked alone, whatever happened before."""
+"""Scores of all nodes, of which lines are kept, are those of each node asked alone, whatever happened before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubesched import build
 from kubesched.config.plugin_args import (
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
@@ -18,7 +17,6 @@ from kubesched.config.plugin_args import (
 )
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.row_rules import RowRate
-from kubesched.plugins import kept_columns
 from kubesched.state.pod_info import PodInfo
 from tests.build import make_node, make_pod
 from tests.plugins.rig import Rig
@@ -94,45 +92,3 @@ def happen(rig: Rig, event: Any) -> None:
             for number in range(count):
                 pod = make_pod(f"q{number}").uid(f"q{number}").cpu("10m").memory(f"{number}Mi").node("n9")
                 state.set_pod(pod.obj())
-
-
-@pytest.mark.skipif(build.kind() == "compiled", reason="columns of its own")
-def test_few_changed_rows_are_taken_in_one_by_one() -> None:
-    class Columns(kept_columns.KeptColumns):
-        def __init__(self, table: Any) -> None:
-            super().__init__(table)
-            self.told: list[Any] = []
-
-        def make(self, capacity: int) -> None:
-            self.told.append(("make", capacity))
-
-        def take_all(self, nodes: Any) -> None:
-            self.told.append(("all", len(nodes)))
-
-        def take(self, row: int, node: Any) -> None:
-            self.told.append((row, node.name))
-
-    rig = Rig([make_node(f"n{number}").capacity(cpu="4") for number in range(3)])
-    table = rig.state.nodes
-    columns = Columns(table)
-
-    def told() -> list[Any]:
-        columns.told.clear()
-        columns.follow()
-        return list(columns.told)
-
-    assert told() == [("make", table.capacity), ("all", 3)]
-    assert told() == []
-    rig.state.set_pod(make_pod("p").uid("p").cpu("1").node("n1").obj())
-    rig.state.set_node(make_node("n2").capacity(cpu="5").obj())
-    assert told() == [(1, "n1"), (2, "n2")]
-    rig.state.set_node(make_node("n2").capacity(cpu="5").label("a", "b").obj())
-    assert told() == []
-    rig.state.remove_node("n0")
-    assert told() == [(0, "n2")]
-    for number in range(20):
-        rig.state.set_pod(make_pod(f"p{number}").uid(f"p{number}").cpu("1m").node("n1").obj())
-    assert told() == [("all", 2)]
-    for number in range(table.capacity):
-        rig.state.set_node(make_node(f"m{number}").capacity(cpu="4").obj())
-    assert told() == [("make", table.capacity), ("all", table.row_count)]
