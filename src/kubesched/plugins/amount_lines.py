@@ -1,4 +1,4 @@
-"""Kept lines: what a plugin makes of each node whoever the pod is (`KeptLine`), or of each pod that asks for so much of
+"""Kept lines: what a plugin makes of each node whoever the pod is (`KeptLine`), or for all pods that ask for so much of
 one resource (`AmountLines`).
 
 Pods differ more in what they ask for together than in what they ask for of each: 97 amounts of cpu and 89 of memory are
