@@ -18,7 +18,7 @@ from kubesched.state.hypothetical_table import HypotheticalTable
 from kubesched.state.node_table import NodeSet
 from kubesched.state.pod_info import PodInfo
 from tests.build import PodBuilder, make_node, make_pod
-from tests.harness import Harness
+from tests.harness import ForColumns, Harness
 
 NODES = ("n0", "n1", "n2", "n3")
 
@@ -145,23 +145,28 @@ scripts = st.tuples(
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(scripts)
+@given(script=scripts)
 @example(
-    (
+    script=(
         ({"cpu": 2, "priority": 0, "port": None, "apart": False},) * 2,
         [([], 0), ([("node", "n0", 1)], 1), ([("nomination ends", "a")], 0)],
     )
 )
 def test_kept_and_fresh_verdicts_are_the_same(script: tuple[Any, list[tuple[list[Any], int]]]) -> None:
-    world = World()
-    for name in ("a", "b"):
-        world.nominate(wanting(name, 3), NODES["ab".index(name)])
+    """And those of nodes asked about one by one, and by columns."""
+    worlds = World(), World(ForColumns)
+    for world in worlds:
+        for name in ("a", "b"):
+            world.nominate(wanting(name, 3), NODES["ab".index(name)])
     kinds, attempts = script
     for number, (happens, kind) in enumerate(attempts):
-        for step in happens:
-            _happens(world, *step)
         pod = _shaped("a" if number % 5 == 4 else f"h{number}", kinds[kind]).obj()
-        assert world.ask(pod) == _asked_anew(world, pod)
+        said = []
+        for world in worlds:
+            for step in happens:
+                _happens(world, *step)
+            said += [world.ask(pod), _asked_anew(world, pod)]
+        assert all(each == said[0] for each in said)
 
 
 def _asked_anew(world: World, pod: Pod) -> dict[str, Status | None]:

@@ -36,6 +36,12 @@ def test_one_name_is_for_exceptions_of_one_type(path: Path) -> None:
         assert [name for name, caught in types.items() if len(caught) > 1] == []
 
 
+@pytest.mark.parametrize("path", HOT, ids=name_of)
+def test_no_property_is_cached_by_its_decorator(path: Path) -> None:
+    """mypyc makes a plain property of it, which is worked out anew whenever it is asked for."""
+    assert "cached_property" not in path.read_text()
+
+
 @pytest.mark.parametrize("plugin", IN_TREE.values(), ids=IN_TREE)
 def test_in_tree_plugins_may_be_derived_from(plugin: type) -> None:
     path = PACKAGE / Path(*plugin.__module__.split(".")[1:]).with_suffix(".py")

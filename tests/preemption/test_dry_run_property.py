@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubesched.api.core import Pod
+from kubesched.framework.plugin import Plugin
 from kubesched.framework.results import Diagnosis
 from kubesched.framework.status import Code
 from kubesched.preemption.budgets import Budgets
 from kubesched.state.pod_info import PodInfo
 from tests.build import Builder, PodBuilder, make_node, make_pdb, make_pod
-from tests.harness import Harness
+from tests.harness import ForColumns, Harness
 
 NODES = ["n0", "n1", "n2", "n3"]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -45,7 +47,12 @@ wants = st.fixed_dictionaries(
 budgets = st.lists(st.tuples(st.sampled_from(["web", "db"]), st.integers(0, 2)), max_size=2)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: Without it, few nodes are tried one after the other.
+WAYS = [pytest.param((), id="node-by-node"), pytest.param((ForColumns,), id="all-in-step")]
+
+
+@pytest.mark.parametrize("plugins", WAYS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     want=wants,
     placed=st.lists(shapes, min_size=4, max_size=14),
@@ -53,7 +60,11 @@ budgets = st.lists(st.tuples(st.sampled_from(["web", "db"]), st.integers(0, 2)),
     allowed=budgets,
 )
 def test_dry_run_equals_its_definition(
-    want: dict[str, Any], placed: list[dict[str, Any]], nominated: list[dict[str, Any]], allowed: list[Any]
+    plugins: tuple[type[Plugin], ...],
+    want: dict[str, Any],
+    placed: list[dict[str, Any]],
+    nominated: list[dict[str, Any]],
+    allowed: list[Any],
 ) -> None:
     nodes = [
         make_node(name).capacity(cpu=4, memory="8Gi", pods=5).label(HOST, name).zone(f"z{number % 2}")
@@ -66,7 +77,7 @@ def test_dry_run_equals_its_definition(
         for number, (app, count) in enumerate(allowed)
     ]
     pod = _preemptor(want)
-    world = _World(nodes, pods, promised, protecting)
+    world = _World(plugins, nodes, pods, promised, protecting)
     found = world.found(pod)
     if found is None:
         return
@@ -108,9 +119,14 @@ def _victims(
 
 class _World:
     def __init__(
-        self, nodes: Iterable[Builder[Any]], pods: list[Pod], promised: list[Pod], protecting: list[Any]
+        self,
+        plugins: tuple[type[Plugin], ...],
+        nodes: Iterable[Builder[Any]],
+        pods: list[Pod],
+        promised: list[Pod],
+        protecting: list[Any],
     ) -> None:
-        self._harness = Harness(echo=False, keep=False)
+        self._harness = Harness(*plugins, echo=False, keep=False)
         self._runtime = self._harness.runtimes["default-scheduler"]
         self._diagnosis = Diagnosis()
         state = self._harness.state

@@ -22,7 +22,7 @@ from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
 from kubesched.state.pod_info import PodInfo
 from tests.build import NodeBuilder, PodBuilder, make_node, make_pdb, make_pod, make_replica_set, make_service
-from tests.harness import Harness
+from tests.harness import ForColumns, Harness
 
 NODES = ("n0", "n1", "n2", "n3")
 
@@ -324,10 +324,13 @@ scripts = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(scripts)
-def test_kept_and_fresh_searches_are_the_same(script: tuple[Any, list[tuple[list[Any], int]]]) -> None:
-    world = World()
+@pytest.mark.parametrize("plugins", [pytest.param((), id="node-by-node"), pytest.param((ForColumns,), id="in-step")])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(script=scripts)
+def test_kept_and_fresh_searches_are_the_same(
+    plugins: tuple[type[Plugin], ...], script: tuple[Any, list[tuple[list[Any], int]]]
+) -> None:
+    world = World(*plugins)
     wanted, attempts = script
     for number, (happens, kind) in enumerate(attempts):
         for step in happens:
