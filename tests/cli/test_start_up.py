@@ -79,3 +79,39 @@ def test_a_broken_manifest_is_named(name, content, tmp_path):
     assert done.returncode == 1, done.stderr
     assert name in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_early_sighup_ends_nothing():
+    """Sent while the configuration is being read, before there is a handler for it."""
+    program = """
+import os, signal, sys
+from kubesched.app import options
+
+def run_options(flags, load=options.run_options):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return load(flags)
+
+options.run_options = run_options
+from kubesched.cli.main import main
+sys.exit(main(["--config", "nowhere.yaml"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, "nowhere.yaml" in done.stderr) == (1, True), done.stderr
+
+
+def test_placements_show_names_whole_however_narrow_the_terminal():
+    from io import StringIO
+
+    from rich.console import Console
+
+    from kubesched.cli.placements import show
+    from tests.build import make_node, make_pod
+    from tests.harness import Harness
+
+    harness, name = Harness(), "a-pod-of-a-deployment-with-quite-a-long-name-7c5ddbdf54-x2x9z"
+    node = f"node-{'of-a-pool-' * 4}1"
+    harness.state.set_node(make_node(node).zone("europe-west1-b").obj())
+    harness.state.set_pod(make_pod(name).node(node).obj())
+    out = StringIO()
+    show(harness.state, harness.scheduler.queue, Console(file=out, width=80))
+    assert all(text in out.getvalue() for text in (node, f"default/{name}", "europe-west1-b"))

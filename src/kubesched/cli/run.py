@@ -41,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(flags: Flags) -> int:
     import asyncio
     import logging
+    import signal
 
     from kubesched import logs
     from kubesched.api.errors import KubeschedError
@@ -48,6 +49,8 @@ def run(flags: Flags) -> int:
     from kubesched.app.options import run_options, write_config
     from kubesched.app.run import run as run_app
 
+    # It may be sent at any time, and must end nothing before there is somebody to serve it.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.setup(flags.logging_format, flags.v)
     log = logging.getLogger("kubesched.app")
     for warning in warnings(flags):
