@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -70,6 +71,19 @@ async def test_interceptors_can_answer_withhold_and_look(client: Client, server:
         await client.bind("a", "n1")
     assert (await client.ok("GET", client.pods + "/a"))["spec"]["nodeName"] == "n1"
     assert len(seen) == 4
+
+
+async def test_who_hangs_up_in_the_middle_of_a_request_makes_no_noise(
+    client: Client, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    _reader, writer = await asyncio.open_connection(server.host, server.port)
+    head = f"POST {client.pods} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    writer.write(head.encode() + b'{"kind":')
+    await writer.drain()
+    await client.ok("GET", client.pods)  # meanwhile the request has come this far
+    writer.transport.abort()
+    await client.ok("POST", client.pods, pod("a"))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_a_token_lets_in_and_tls_is_trusted_by_its_authority(tmp_path: Path) -> None:

@@ -241,3 +241,19 @@ def test_setup_json(clean_logging):
 def test_setup_refuses(format, verbosity, clean_logging):
     with pytest.raises(ValueError, match=r"unknown logging format|negative"):
         logs.setup(format, verbosity)
+
+
+def test_what_is_no_http_is_told_in_a_line(clean_logging):
+    from aiohttp.http_exceptions import BadHttpMessage
+
+    out = io.StringIO()
+    logs.setup("text", 0, out)
+    server = logging.getLogger("aiohttp.server")
+    for error in (BadHttpMessage("Invalid method"), ValueError("a bug of ours")):
+        try:
+            raise error
+        except Exception:
+            server.exception("Error handling request from %s", "10.0.0.7")
+    lines = out.getvalue().splitlines()
+    assert " WARN Error handling request from 10.0.0.7 error=" in lines[0] and "Invalid method" in lines[0]
+    assert " ERROR Error handling request" in lines[1] and "Traceback" in lines[2]

@@ -225,7 +225,10 @@ async def _read(raw: web.BaseRequest) -> Request:
     body = b""
     if raw.body_exists:
         if (raw.content_length or 0) <= BODY_LIMIT_BYTES:
-            body = await raw.content.read()
+            try:
+                body = await raw.content.read()
+            except (ConnectionError, web.RequestPayloadError):  # the client hung up halfway through
+                raise DropConnection from None
         if len(body) > BODY_LIMIT_BYTES or (raw.content_length or 0) > BODY_LIMIT_BYTES:
             text = f"Request entity too large: limit is {BODY_LIMIT_BYTES}"
             raise Refusal(413, "RequestEntityTooLarge", text)

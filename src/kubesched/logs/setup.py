@@ -35,6 +35,7 @@ def setup(format: str = "text", verbosity: int = 0, stream: IO[str] | None = Non
     root.addHandler(handler)
     logging.getLogger(_OURS).setLevel(level_of(verbosity))
     logging.captureWarnings(True)
+    logging.getLogger("aiohttp.server").addFilter(_told_in_a_line)
     # What neither format shows need not be found out for each line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None if format == "text" else _SOURCE_OF_LOGGING  # None: who calls is not looked for
@@ -53,6 +54,16 @@ class _Handler(logging.StreamHandler[IO[str]]):
             raise
         except Exception:
             self.handleError(record)
+
+
+def _told_in_a_line(record: logging.LogRecord) -> bool:
+    """What a client sends that is no HTTP is a warning, without our traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    if type(error).__module__ == "aiohttp.http_exceptions":
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = f"{record.getMessage()} error=%s", (error,)
+        record.exc_info = record.exc_text = None
+    return True
 
 
 def level_of(verbosity: int) -> int:
