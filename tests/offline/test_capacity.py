@@ -39,7 +39,11 @@ def web(name: str = "web") -> Any:
             id="beside-placed-pods",
         ),
         pytest.param(
-            nodes("32"), make_pod("small"), {"n0": 10}, "0/1 nodes are available: 1 Too many pods.", id="by-pod-count"
+            nodes("32"),
+            make_pod("small"),
+            {"n0": 10},
+            "0/1 nodes are available: 1 Too many pods.",
+            id="BR-144-a-pod-that-asks-for-nothing-by-pod-count",
         ),
         pytest.param(
             nodes("4", "4", "4"),
@@ -79,6 +83,13 @@ def test_capacity(held: list[Any], pod: Any, by_node: dict[str, int], message: s
 def test_the_count_stops_at_the_limit() -> None:
     found = Cluster(nodes("4", "2")).capacity(web().dict(), limit=3)
     assert (found.count, found.message) == (3, "")
+
+
+def test_br_142_pending_pods_take_no_room() -> None:
+    cluster = Cluster([*nodes("4"), *(make_pod(f"waiting-{k}").cpu("2").dict() for k in range(3))])
+    found = cluster.capacity(web().dict())
+    assert (found.count, found.message) == (4, "0/1 nodes are available: 1 Insufficient cpu.")
+    assert len(cluster.pending) == 3
 
 
 def test_a_pending_pod_is_still_pending_afterwards() -> None:

@@ -219,6 +219,25 @@ class TestExplain:
         assert found.error == 'running "Broken" filter plugin: ZeroDivisionError: oops'
         assert not found.fits
 
+    def test_br_139_scores_are_shown_raw_normalised_and_weighted(self) -> None:
+        nodes = [make_node(name).capacity(cpu="4", memory="8Gi").label("disk", name).dict() for name in ("n1", "n2")]
+        pod = make_pod("web").cpu("1")
+        for name, weight in (("n1", 10), ("n2", 5)):
+            pod.preferred_node_affinity(weight, ("disk", "In", [name]))
+        scores = Cluster(nodes).explain(pod.dict()).scores
+        assert scores is not None
+        shown = {name: scores[name]["NodeAffinity"] for name in ("n1", "n2")}
+        assert {name: (each.raw, each.normalized, each.weighted) for name, each in shown.items()} == {
+            "n1": (10, 100, 200),
+            "n2": (5, 50, 100),
+        }
+
+    def test_br_141_an_explanation_of_many_nodes_is_complete(self) -> None:
+        nodes = [make_node(f"n{number}").capacity(cpu="4", memory="8Gi").dict() for number in range(1000)]
+        told = Cluster(nodes).explain(make_pod("web").cpu("1").dict())
+        assert told.scores is not None and told.filter is not None and told.best is not None
+        assert (len(told.scores), len(told.filter), len(told.best)) == (1000, 1000, 1000)
+
 
 class TestSchedule:
     def test_the_cluster_holds_the_pod_from_then_on(self) -> None:
