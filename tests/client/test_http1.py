@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubesched.client.http1 import (
-    DisconnectedError,
-    Pool,
-    ProtocolError,
-    ResponseParser,
-    plain_answer,
-    request_head,
-)
+from kubesched.client.http1 import DisconnectedError, Pool, request_head
+from kubesched.client.http1_answers import ProtocolError, ResponseParser, plain_answer
 from tests.client.doubles import until
 from tests.client.wire import WireServer, answering, cutting, park
 from tests.ports import refusing_port

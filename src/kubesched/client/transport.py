@@ -26,12 +26,12 @@ from kubesched.client.certificates import ClientCertificate, TlsContexts
 from kubesched.client.http1 import (
     DisconnectedError,
     Pool,
-    ProtocolError,
     header_lines,
     length_line,
     notice_death,
     request_line,
 )
+from kubesched.client.http1_answers import ProtocolError
 from kubesched.client.kubeconfig import ClusterConfig
 
 _CONNECT_TIMEOUT_S: Final = 30.0
