@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.state import aspects
 from kubesched.state.hypothetical_table import HypotheticalTable
+from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import NodeSet
 from kubesched.state.pod_info import PodInfo
 from tests.build import PodBuilder, make_node, make_pod
@@ -122,6 +124,37 @@ def test_pods_of_another_priority_leave_room_for_others() -> None:
         assert (said["n0"] is None) is fits
 
 
+class Failing(Plugin):
+    """An error about every node with two pods on it."""
+
+    name = "Failing"
+    filter_reads = Reads(row=aspects.PODS)
+
+    def sign(self, pod: Pod) -> str:
+        return ""
+
+    def filter_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdicts | None:
+        return Verdicts(np.array([len(node.pods) == 2 for node in nodes.infos()], dtype=np.int32), [None, _BOOM])
+
+    def judge(self, state: CycleState, pod: Pod) -> Callable[[NodeInfo], Status | None]:
+        return lambda node: _BOOM if len(node.pods) == 2 else None
+
+
+_BOOM = Status.error("boom")
+
+
+@pytest.mark.parametrize("plugins", [pytest.param((), id="node-by-node"), pytest.param((ForColumns,), id="columns")])
+def test_errors_about_nodes_that_are_rejected_before_do_not_count(plugins: tuple[type[Plugin], ...]) -> None:
+    world = World(Failing, *plugins)
+    for name in NODES[:3]:
+        world.state.set_pod(wanting(f"p{name}", 2).node(name).obj())
+        world.nominate(wanting(f"q{name}", 2), name)  # no cpu is left beside them
+    said = world.ask(wanting("h", 1).obj())
+    assert {name: status and status.message for name, status in said.items()} == {
+        "n0": "Insufficient cpu", "n1": "Insufficient cpu", "n2": "Insufficient cpu", "n3": None
+    }  # fmt: skip
+
+
 shapes = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from([1, 2]),
@@ -130,7 +163,7 @@ shapes = st.fixed_dictionaries(
         "apart": st.sampled_from([False] * 9 + [True]),
     }
 )
-names, node_names = st.sampled_from(["a", "b", "c", "d"]), st.sampled_from(["n0", "n1", "n9"])
+names, node_names = st.sampled_from(["a", "b", "c", "d"]), st.sampled_from(["n0", "n3", "n9"])
 steps = st.one_of(
     st.tuples(st.just("nominate"), names, node_names, shapes),
     st.tuples(st.just("nomination ends"), names),

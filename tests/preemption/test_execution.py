@@ -120,8 +120,9 @@ class Bench:
         )
         self.execution = Execution(self.handle, "DefaultPreemption")
 
-    async def begin(self) -> Status | None:
-        return await self.execution.begin(Candidate("n1", tuple(map(PodInfo, self.victims))), PREEMPTOR)
+    async def begin(self, *victims: Pod) -> Status | None:
+        """A preemption of these, or of all."""
+        return await self.execution.begin(Candidate("n1", tuple(map(PodInfo, victims or self.victims))), PREEMPTOR)
 
     def show(self, shown: str) -> None:
         """The watch shows the first victim's end."""
@@ -333,6 +334,50 @@ async def test_br_72_the_last_victims_end_may_be_seen_before_the_call_returns(sh
     last.set()
     await bench.end()
     assert bench.control.activated == []
+
+
+async def test_the_end_of_one_preemption_does_not_end_another_of_the_same_pod() -> None:
+    bench = Bench(low("a"), low("b"))
+    a, b = bench.victims
+    first = bench.port.fates["delete", "a"] = asyncio.Event()
+    second = bench.port.fates["delete", "b"] = asyncio.Event()
+    await bench.begin(a)
+    await bench.turns()
+    bench.state.remove_pod(a.uid)  # seen before the answer: the pod is tried, and its room was taken meanwhile
+    assert not bench.execution.holds(PREEMPTOR.uid)
+    await bench.begin(b)
+    await bench.turns()
+    first.set()
+    await bench.turns()
+    assert bench.execution.holds(PREEMPTOR.uid), "while the second one's victim is asked to go"
+    second.set()
+    await bench.end()
+    assert not bench.execution.holds(PREEMPTOR.uid)
+    assert [name for verb, name in bench.port.calls if verb == "delete"] == ["a", "b"]
+
+
+async def test_a_victim_that_went_meanwhile_is_not_asked_again() -> None:
+    bench = Bench(low("a"), low("b"))
+    gate = bench.port.fates["condition", "a"] = asyncio.Event()
+    await bench.begin()
+    await bench.turns()
+    bench.state.set_pod(low("b").node("n1").deleting().obj())
+    gate.set()
+    await bench.end()
+    assert [name for verb, name in bench.port.calls if verb in ("delete", "event")] == ["a", "a"]
+    assert bench.control.activated == []
+
+
+async def test_a_victim_that_was_turned_back_is_leaving_until_its_binding_has_ended() -> None:
+    bench = Bench(low("a"), binding=("a",))
+    (victim,) = bench.victims
+    await bench.run()
+    assert bench.execution.is_leaving(victim)
+    await bench.begin()
+    await bench.end()
+    assert len(bench.control.cancelled) == 1, "it is not turned back twice"
+    bench.state.remove_pod(victim.uid)
+    assert not bench.execution.is_leaving(victim)
 
 
 async def test_other_pods_are_not_held_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -414,6 +415,23 @@ async def test_a_pod_in_pre_bind_can_be_cancelled_and_one_in_bind_cannot():
     assert harness.node_of(early) == "" and harness.node_of(late) == "n1"
     never.set()
     await harness.settle()
+
+
+async def test_a_plugin_that_swallows_the_cancellation_does_not_bind_a_preempted_pod():
+    class Stubborn(Plugin):
+        name = "Stubborn"
+
+        async def pre_bind(self, state, pod, node_name):
+            with suppress(asyncio.CancelledError):  # and says that all is well
+                await asyncio.Event().wait()
+
+    harness, pod = Harness(Stubborn), make_pod("p").obj()
+    harness.apply(make_node("n1").capacity(cpu=4, pods=10).obj(), pod)
+    await harness.settle()
+    assert harness.scheduler.preempt_binding(pod.metadata.uid, "preempted")
+    await harness.settle()
+    assert harness.port.binds() == [] and harness.node_of(pod) == ""
+    assert harness.waits_in(pod) == "backoff"
 
 
 @pytest.mark.parametrize("holds", [False, True])

@@ -64,6 +64,7 @@ def test_what_is_kept_is_what_is_so(script: list[tuple[list[Any], str, int]]) ->
         assert heeded.by_row == defined(state, asking)
         by_all = defined(state, info("x", priority))
         assert {row for row in by_all if heeded.by_row.get(row) != by_all[row]} <= heeded.apart
+        assert heeded.apart <= set(range(state.nodes.row_count))
 
 
 def _happens(state: ClusterState, what: str, name: str, *rest: Any) -> None:

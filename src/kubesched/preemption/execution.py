@@ -33,19 +33,29 @@ PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 _IN_FLIGHT_MAX = 16
 
 
+class _Run:
+    """One preemption under way."""
+
+    __slots__ = ("last", "was_held")
+
+    def __init__(self) -> None:
+        #: The last victim, once it is being asked to go.
+        self.last: Pod | None = None
+        #: The pod was held back meanwhile.
+        self.was_held = False
+
+
 class Execution:
     def __init__(self, handle: Handle, plugin_name: str) -> None:
         self._handle = handle
         self._plugin_name = plugin_name
         self._beside = handle.features.get("SchedulerAsyncPreemption", False)
-        #: By UID of the pods that preempt now: the last victim once it is being asked to go, None before.
-        self._under_way: dict[str, Pod | None] = {}
-        #: UIDs of those that were held back meanwhile.
-        self._held: set[str] = set()
+        #: By UID of the pods that preempt now.
+        self._under_way: dict[str, _Run] = {}
         #: Of these all victims are asked to go, and they are tried when the last one's end shows, or once woken before.
         self._late: set[str] = set()
-        #: UIDs of pods whose deletion was accepted, until they are gone.
-        self._deleted: set[str] = set()
+        #: UIDs of pods whose deletion was accepted, or whose binding was turned back, until they are gone.
+        self._leaving: set[str] = set()
 
     async def begin(self, candidate: Candidate, preemptor: Pod) -> Status | None:
         """Ask the victims to go; with asynchronous preemption only begin to. An error ends the attempt."""
@@ -60,26 +70,28 @@ class Execution:
             return None
         if victims:
             metrics.preemption_victims(len(candidate.victims))
-            self._under_way[preemptor.metadata.uid] = None
+            # One that is about to end may still be there, where the end of its last victim was seen early.
+            run = self._under_way[preemptor.metadata.uid] = _Run()
             self._handle.control.spawn(
-                f"preemption for {preemptor.key}", self._run(victims, preemptor, candidate.node_name)
+                f"preemption for {preemptor.key}", self._run(run, victims, preemptor, candidate.node_name)
             )
         return None
 
     def holds(self, uid: str) -> bool:
         """Whether the pod must not be tried yet. Remembered: who is held back is woken in the end."""
-        if uid not in self._under_way:
+        run = self._under_way.get(uid)
+        if run is None:
             self._late.discard(uid)
             return False
-        last = self._under_way[uid]
-        if last is not None and (last.metadata.uid in self._deleted or self._handle.state.is_going(last.metadata.uid)):
+        last = run.last
+        if last is not None and (last.metadata.uid in self._leaving or self._handle.state.is_going(last.metadata.uid)):
             return False
-        self._held.add(uid)
+        run.was_held = True
         return True
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether the pod was preempted and is on its way out."""
-        if pod.metadata.uid in self._deleted:
+        if pod.metadata.uid in self._leaving:
             return True
         if not pod.is_terminating:
             return False
@@ -89,26 +101,25 @@ class Execution:
     def _is_going(self, pod: Pod) -> bool:
         """For whatever reason."""
         uid = pod.metadata.uid
-        if uid in self._deleted:
+        if uid in self._leaving:
             return True
         placement = self._handle.state.placements.get(uid)
         return (placement.pod.pod if placement is not None else pod).is_terminating
 
     # -- beside the cycles
 
-    async def _run(self, victims: list[Pod], preemptor: Pod, node_name: str) -> None:
+    async def _run(self, run: _Run, victims: list[Pod], preemptor: Pod, node_name: str) -> None:
         handle, uid = self._handle, preemptor.metadata.uid
         started_s = handle.clock.monotonic()
         went_well = False
         try:
-            went_well = await self._make_room(victims, preemptor, node_name)
+            went_well = await self._make_room(run, victims, preemptor, node_name)
         finally:
-            del self._under_way[uid]
-            was_held = uid in self._held
-            self._held.discard(uid)
+            if self._under_way.get(uid) is run:
+                del self._under_way[uid]
             result = "success" if went_well else "error"
             handle.metrics.preemption_goroutine(result, handle.clock.monotonic() - started_s)
-            if was_held or not went_well:
+            if run.was_held or not went_well:
                 # Nothing else may ever wake it: the events that it was held back from are over.
                 last = victims[-1].metadata.uid
                 if not went_well or handle.state.is_going(last):
@@ -122,14 +133,14 @@ class Execution:
             self._late.discard(preemptor.metadata.uid)
             self._handle.control.activate([preemptor])
 
-    async def _make_room(self, victims: list[Pod], preemptor: Pod, node_name: str) -> bool:
+    async def _make_room(self, run: _Run, victims: list[Pod], preemptor: Pod, node_name: str) -> bool:
         *others, last = victims
         cleared, error = await asyncio.gather(
             self._clear_lower_nominations(node_name, preemptor), self._evict_all(others, preemptor, node_name)
         )
         if error is not None:
             return False
-        self._under_way[preemptor.metadata.uid] = last
+        run.last = last
         return await self._evict(last, preemptor, node_name) is None and cleared
 
     # -- victims
@@ -148,6 +159,8 @@ class Execution:
         return failures[0] if failures else None
 
     async def _evict(self, victim: Pod, preemptor: Pod, node_name: str) -> KubeschedError | None:
+        if self._is_going(victim):
+            return None  # since it was chosen, for whatever reason
         note = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
         if self._turn_back(victim):
             note += " (in kube-scheduler memory)."
@@ -173,7 +186,10 @@ class Execution:
         uid = victim.metadata.uid
         waits = self._handle.waiting_pods.get(uid) is not None
         message = "preempted" if waits else f"preempted by {self._plugin_name}"
-        return self._handle.control.preempt_binding(uid, message)
+        if not self._handle.control.preempt_binding(uid, message):
+            return False
+        self._expect_end(uid)
+        return True
 
     async def _delete(self, victim: Pod, preemptor: Pod) -> bool:
         """False when the pod is gone already."""
@@ -191,15 +207,18 @@ class Execution:
                 return False
             raise
         await self._handle.port.delete_pod(victim)
-        self._deleted.add(victim.metadata.uid)
-        self._forget_if_gone(victim.metadata.uid)
+        self._expect_end(victim.metadata.uid)
         return True
+
+    def _expect_end(self, uid: str) -> None:
+        self._leaving.add(uid)
+        self._forget_if_gone(uid)
 
     def _forget_if_gone(self, uid: str) -> None:
         if self._handle.state.node_of(uid):
             self._handle.state.when_going(uid, lambda: self._forget_if_gone(uid))
         else:
-            self._deleted.discard(uid)
+            self._leaving.discard(uid)
 
     # -- other pods' nominations
 

@@ -141,8 +141,8 @@ class Binding:
             status = await runtime.wait_on_permit(pod)
             if status is not None:
                 return status
-        if self._cut_short is not None:  # before there was anything to cancel
-            return self._cut_short
+        if (cut_short := self._was_cut_short()) is not None:  # before there was anything to cancel
+            return cut_short
         self.stage = _PRE_BIND
         self._report.permitted(self)
         if has_pre_bind_work:
@@ -151,12 +151,17 @@ class Binding:
                 return status
         if (writing := self._report.drop_status_write(self.queued.uid)) is not None:
             await asyncio.shield(writing)
+        if (cut_short := self._was_cut_short()) is not None:  # and a plugin has swallowed the cancellation
+            return cut_short
         self.stage = _BIND
         self._report.sending(self)
         status = await runtime.bind(state, pod, node_name)
         if status is not None and _leaves_open(status.cause):
             return await self._settle_unknown(status)
         return status
+
+    def _was_cut_short(self) -> Status | None:
+        return self._cut_short
 
     async def _nominate(self, pod: Pod, node_name: str) -> None:
         """Tell others (the cluster autoscaler, the next leader) where the pod is going while it waits."""

@@ -67,7 +67,7 @@ class Promises:
 
     def _without(self, by_row: Promised, exceptions: Mapping[str, set[str]]) -> Heeded:
         left = dict(by_row)
-        apart = {self._table.row_of(name): uids for name, uids in exceptions.items()}
+        apart = {row: uids for name, uids in exceptions.items() if (row := self._table.row_of(name)) >= 0}
         for row, uids in apart.items():
             others = [pod for pod in left.pop(row, ()) if pod.uid not in uids]
             if others:

@@ -142,7 +142,8 @@ class Evaluation:
     @property
     def size_bytes(self) -> int:
         """What the arrays take."""
-        return self.verdicts.size_bytes + self.scores.size_bytes
+        crowds = sum([crowd.size_bytes for crowd in self._crowds.values()]) if self._crowds else 0
+        return self.verdicts.size_bytes + self.scores.size_bytes + crowds
 
     def begin(self, pod_info: PodInfo, plugin_meter: Meter | None = None) -> CycleState:
         """The cycle state of a new attempt for a pod of this signature."""

@@ -28,6 +28,7 @@ from kubesched.state.promises import Heeded, Promised, Promises
 
 _PROMISES_KEY = "nominated pods to leave room for"
 _JUDGES_KEY = "rules for one node"
+_NO_POSITIONS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
 
 class FreshVerdicts:
@@ -51,10 +52,11 @@ class FreshVerdicts:
             if reading != aspects.ALL and not depends_on(plugin, reading):
                 continue
             if hasattr(plugin, "filter_rows"):
-                said = self.ask_vector(plugin, state, nodes)
+                said = vector_verdicts(plugin, state, nodes, self._meter)
                 if said is None:
                     continue
                 news = (why == 0) & (said.why != 0)
+                _raise_errors(plugin, said, said.why[news])
                 why[news] = said.why[news] + (len(statuses) - 1)
                 statuses += [status.of(plugin.name) if status is not None else None for status in said.statuses[1:]]
             else:
@@ -73,19 +75,19 @@ class FreshVerdicts:
 
         Who asks often about rows of one table may pass that table's `promises`.
         """
-        plain = self.evaluate(state, nodes, reading=reading)
         if promises is None:
             promises = self.promises(state, nodes.table)
-        if not promises:
-            return plain
         rows = nodes.rows()
-        positions = np.flatnonzero([row in promises for row in rows.tolist()])
-        if len(positions):
-            crowded = self.crowd_all(state, nodes.table, rows[positions], promises, reading)
-            bad = crowded.why != 0
-            plain.why[positions[bad]] = crowded.why[bad] + (len(plain.statuses) - 1)
-            plain.statuses += crowded.statuses[1:]
-        return plain
+        positions = np.flatnonzero([row in promises for row in rows.tolist()]) if promises else _NO_POSITIONS
+        if not len(positions):
+            return self.evaluate(state, nodes, reading=reading)
+        crowded = self.crowd_all(state, nodes.table, rows[positions], promises, reading)
+        why = np.zeros(len(nodes), dtype=np.int32)
+        why[positions] = crowded.why
+        left = np.flatnonzero(why == 0)
+        plain = self.evaluate(state, nodes.table.nodes_at(rows[left]), reading=reading)
+        why[left] = np.where(plain.why != 0, plain.why + (len(crowded.statuses) - 1), 0)
+        return Verdicts(why, crowded.statuses + plain.statuses[1:])
 
     def fits_now(self, state: CycleState, row: int) -> bool:
         judges = self.judges(state)
@@ -93,7 +95,9 @@ class FreshVerdicts:
             return not self.evaluate_with_nominated(state, self._cluster.nodes.nodes_at([row])).why[0]
         node = self._cluster.nodes.infos[row]
         guests = self.promises(state).get(row)
-        return judges.status_of(node) is None and (not guests or judges.status_of(with_guests(node, guests)) is None)
+        if guests and judges.status_of(with_guests(node, guests)) is not None:
+            return False
+        return judges.status_of(node) is None
 
     def judges(self, state: CycleState) -> NodeJudges | None:
         """For few nodes, the quicker way to what `evaluate` says of them. None where some plugin does not have it,
@@ -205,9 +209,7 @@ class FreshVerdicts:
     def ask_vector(self, plugin: Plugin, state: CycleState, nodes: NodeSet) -> Verdicts | None:
         said = vector_verdicts(plugin, state, nodes, self._meter)
         if said is not None:
-            for code, status in enumerate(said.statuses):
-                if status is not None and status.is_error and (said.why == code).any():
-                    raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
+            _raise_errors(plugin, said, said.why)
         return said
 
     def ask_scalar(self, plugin: Plugin, state: CycleState, node: NodeInfo) -> Status | None:
@@ -222,6 +224,13 @@ class FreshVerdicts:
     def _in_asking_order(self, state: CycleState) -> list[Plugin]:
         active = [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
         return sorted(active, key=lambda plugin: not hasattr(plugin, "filter_rows"))
+
+
+def _raise_errors(plugin: Plugin, said: Verdicts, why: NDArray[np.int32]) -> None:
+    """If some node of those that count is answered with an error."""
+    for code, status in enumerate(said.statuses):
+        if status is not None and status.is_error and (why == code).any():
+            raise failure(plugin, f'running "{plugin.name}" filter plugin', status)
 
 
 def with_guests(node: NodeInfo, guests: Iterable[PodInfo]) -> NodeInfo:

@@ -61,6 +61,10 @@ class KeptCrowd:
         """Plugins word their rejections ever anew, and what nobody says any more is still in here."""
         return len(self._statuses) > STATUSES_MIN + STATUSES_PER_ROW * self._promised_count
 
+    @property
+    def size_bytes(self) -> int:
+        return self._why.nbytes
+
     def _to_ask(self, heeded: Heeded, nominator: Nominator, table: NodeTable) -> list[int]:
         """Promised rows of which nothing is known; forgets those that are not promised any more."""
         promised = heeded.by_row
