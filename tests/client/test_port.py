@@ -28,7 +28,7 @@ class NoEvents:
 def make(*answers, guard=None):
     transport = MemoryTransport(list(answers) or [reply(201)])
     client = ApiClient(transport, FixedCredentials(Grant()), QuickClock())
-    port: ClusterPort = ApiPort(client, NoEvents(), ManualClock(start=NOW), guard=guard)  # type: ignore[arg-type]
+    port: ClusterPort = ApiPort(client, NoEvents(), ManualClock(start=NOW), guard=guard)
     return port, transport
 
 

@@ -42,6 +42,16 @@ def test_no_property_is_cached_by_its_decorator(path: Path) -> None:
     assert "cached_property" not in path.read_text()
 
 
+@pytest.mark.parametrize("path", HOT, ids=name_of)
+def test_classes_are_what_mypyc_makes_of_them(path: Path) -> None:
+    """It passes over the options of structs, and over what classes do otherwise than the `dict` they derive from."""
+    for each in ast.walk(ast.parse(path.read_text())):
+        if isinstance(each, ast.ClassDef):
+            bases = {ast.unparse(base).partition("[")[0] for base in each.bases}
+            assert not (each.keywords and "msgspec.Struct" in bases), each.name
+            assert bases.isdisjoint({"dict", "list", "set", "str", "int"}), each.name
+
+
 @pytest.mark.parametrize("plugin", IN_TREE.values(), ids=IN_TREE)
 def test_in_tree_plugins_may_be_derived_from(plugin: type) -> None:
     path = PACKAGE / Path(*plugin.__module__.split(".")[1:]).with_suffix(".py")

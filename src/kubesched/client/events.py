@@ -17,13 +17,13 @@ import logging
 from collections import deque
 from typing import Any, Final
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from kubesched.api import kinds
 from kubesched.api.errors import ApiError, KubeschedError
 from kubesched.api.meta import Object, format_micro_time
 from kubesched.client.rest import STRATEGIC_MERGE_PATCH, ApiClient, encode
+from kubesched.client.wire import Event, EventName, Reference, SeriesCount
 from kubesched.clock import Clock
 from kubesched.framework.ports import EventRecord
 
@@ -160,12 +160,12 @@ class EventSink:
                 await self._patch(series)
             else:
                 await self._create(series)
-        except ApiError as error:
-            self._give_up(series, str(error))
-        except KubeschedError as error:
+        except ApiError as refused:
+            self._give_up(series, str(refused))
+        except KubeschedError as lost:
             pending.tries += 1
             if pending.tries >= _TRIES:
-                self._give_up(series, str(error))
+                self._give_up(series, str(lost))
             else:
                 # Not waited for here: others need the sender, and some of them may get through.
                 self._clock.call_later(_RETRY_PAUSE_S, self._put_again, pending)
@@ -193,7 +193,7 @@ class EventSink:
 
     async def _patch(self, series: _Series) -> None:
         metadata = series.document.metadata
-        series.document.series = _Count(series.count, format_micro_time(series.last_seen))
+        series.document.series = SeriesCount(series.count, format_micro_time(series.last_seen))
         series.told = series.count
         patch = encode({"series": series.document.series})
         target = f"{_EVENTS}/{metadata.namespace}/events/{metadata.name}"
@@ -220,12 +220,12 @@ class EventSink:
         if series.count > series.told:
             self._put(_Pending(series, is_patch=True))
 
-    def _document(self, event: EventRecord, now: float) -> _Document:
+    def _document(self, event: EventRecord, now: float) -> Event:
         # Two events about one pod may fall into one reading of the clock; their names must differ.
         self._last_nanos = max(int(now * 1_000_000) * 1000, self._last_nanos + 1)
         metadata = event.regarding.metadata
-        return _Document(
-            metadata=_Name(f"{metadata.name}.{self._last_nanos:x}", metadata.namespace or "default"),
+        return Event(
+            metadata=EventName(f"{metadata.name}.{self._last_nanos:x}", metadata.namespace or "default"),
             event_time=format_micro_time(now),
             reporting_controller=event.reporting_controller,
             reporting_instance=f"{event.reporting_controller}-{self._host}",
@@ -238,52 +238,12 @@ class EventSink:
         )
 
 
-class _Name(msgspec.Struct, gc=False):
-    name: str
-    namespace: str
-
-
-class _Reference(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    kind: str
-    namespace: str = ""
-    name: str
-    uid: str = ""
-    api_version: str
-    resource_version: str = ""
-
-
-class _Count(msgspec.Struct, rename="camel", gc=False):
-    count: int
-    last_observed_time: str
-
-
-class _Document(msgspec.Struct, kw_only=True, rename="camel", gc=False):
-    """An event as it is sent, field by field in the recorded order."""
-
-    kind: str = "Event"
-    api_version: str = "events.k8s.io/v1"
-    metadata: _Name
-    event_time: str
-    reporting_controller: str
-    reporting_instance: str
-    action: str
-    reason: str
-    regarding: _Reference
-    related: _Reference | UnsetType = UNSET
-    note: str
-    type: str
-    deprecated_source: dict[str, str] = {}
-    deprecated_first_timestamp: None = None
-    deprecated_last_timestamp: None = None
-    series: _Count | UnsetType = UNSET
-
-
 class _Series:
     """An event and its repetitions. `told` is the count that the server knows of or is being sent."""
 
     __slots__ = ("count", "document", "last_seen", "told", "told_at")
 
-    def __init__(self, document: _Document, now: float) -> None:
+    def __init__(self, document: Event, now: float) -> None:
         self.document = document
         self.count = 1
         self.told = 1
@@ -291,10 +251,13 @@ class _Series:
         self.last_seen = now
 
 
-class _Pending(msgspec.Struct):
-    series: _Series
-    is_patch: bool
-    tries: int = 0
+class _Pending:
+    __slots__ = ("is_patch", "series", "tries")
+
+    def __init__(self, series: _Series, *, is_patch: bool) -> None:
+        self.series = series
+        self.is_patch = is_patch
+        self.tries = 0
 
 
 def cut_note(note: str) -> str:
@@ -323,9 +286,9 @@ def _key(event: EventRecord) -> tuple[Any, ...]:
     return (*key, other.namespace, other.name, other.uid, other.resource_version)
 
 
-def _reference(obj: Object) -> _Reference:
+def _reference(obj: Object) -> Reference:
     kind, metadata = kinds.of(obj), obj.metadata
-    return _Reference(
+    return Reference(
         kind=kind.kind,
         namespace=metadata.namespace,
         name=metadata.name,

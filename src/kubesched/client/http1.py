@@ -19,9 +19,11 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import cast
 
+from kubesched.build import mypyc_attr
 from kubesched.client.http1_answers import Answer, ProtocolError, ResponseParser, plain_answer
 
 
+@mypyc_attr(native_class=False)
 class DisconnectedError(ConnectionError):
     """The connection ended before the answer was complete. `untouched`: before its first byte."""
 

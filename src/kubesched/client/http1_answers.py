@@ -17,17 +17,27 @@ class ProtocolError(Exception):
     """The peer does not speak HTTP/1.1 as we know it."""
 
 
-class Headers(dict[str, str]):
+class Headers(Mapping[str, str]):
     """Names are compared without case. Repeated ones are joined by commas."""
 
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def add(self, name: str, value: str) -> None:
+        name = name.lower()
+        known = self._values.get(name, "")
+        self._values[name] = f"{known}, {value}" if known else value
+
     def __getitem__(self, name: str) -> str:
-        return super().__getitem__(name.lower())
+        return self._values[name.lower()]
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and super().__contains__(name.lower())
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
 
-    def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
-        return super().get(name.lower(), default)
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 class Answer:
@@ -135,15 +145,15 @@ class ResponseParser:
         if 100 <= status < 200:
             return self._head()  # an interim answer: the real one follows
         self.status = status
-        connection = headers.get("connection").lower()
+        connection = headers.get("connection", "").lower()
         self.keeps_alive = connection == "keep-alive" if first.startswith("HTTP/1.0") else connection != "close"
         return self._begin_body()
 
     def _begin_body(self) -> bool:
-        length = self.headers.get("content-length")
+        length = self.headers.get("content-length", "")
         if self.status in (204, 304):
             return True
-        if self.headers.get("transfer-encoding").lower() == "chunked":
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
             self._step = self._chunk_size
         elif length:
             if not length.isascii() or not length.isdigit():
@@ -224,7 +234,5 @@ def _parsed(lines: Iterable[str]) -> Headers:
         name, colon, value = line.partition(":")
         if not colon or name != name.strip():
             raise ProtocolError(f"not a header: {line[:40]!r}")
-        name, value = name.lower(), value.strip()
-        known = headers.get(name)
-        dict.__setitem__(headers, name, f"{known}, {value}" if known else value)
+        headers.add(name, value.strip())
     return headers

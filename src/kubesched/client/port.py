@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,9 +17,9 @@ from kubesched.api import codec, kinds
 from kubesched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kubesched.api.errors import ApiError, DecodeError, TransportError
 from kubesched.api.meta import Condition, Object, ObjectMeta, format_time
-from kubesched.client.events import EventSink
 from kubesched.client.rest import STRATEGIC_MERGE_PATCH, ApiClient, Guard, encode
 from kubesched.client.transport import NotSentError
+from kubesched.client.wire import Binding, NodeName, Precondition, Said
 from kubesched.clock import Clock
 from kubesched.framework.ports import EventRecord
 
@@ -37,6 +37,10 @@ _CONDITION_FIELDS: Final = (
 )
 
 
+class _Recorder(Protocol):
+    def record(self, event: EventRecord) -> None: ...
+
+
 class ApiPort:
     """A `kubesched.framework.ports.ClusterPort`.
 
@@ -44,7 +48,7 @@ class ApiPort:
     election checks its lease there.
     """
 
-    def __init__(self, client: ApiClient, events: EventSink, clock: Clock, *, guard: Guard | None = None) -> None:
+    def __init__(self, client: ApiClient, events: _Recorder, clock: Clock, *, guard: Guard | None = None) -> None:
         self._client = client
         self._events = events
         self._clock = clock
@@ -175,34 +179,11 @@ def _is_success(answer: bytes) -> bool:
     return said.status == "Success" or said.kind == "Binding"
 
 
-class _Said(msgspec.Struct, gc=False):
-    kind: object = None
-    status: object = None
-
-
-_SAID: Final = msgspec.json.Decoder(_Said)
-
-
-class _Precondition(msgspec.Struct, gc=False):
-    name: str
-    namespace: str
-    uid: str
-
-
-class _NodeName(msgspec.Struct, kw_only=True, gc=False):
-    kind: str = "Node"
-    name: str
-
-
-class _Binding(msgspec.Struct, kw_only=True, rename="camel", gc=False):
-    kind: str = "Binding"
-    api_version: str = "v1"
-    metadata: _Precondition
-    target: _NodeName
+_SAID: Final = msgspec.json.Decoder(Said)
 
 
 def binding_body(namespace: str, name: str, uid: str, node_name: str) -> bytes:
-    return encode(_Binding(metadata=_Precondition(name, namespace, uid), target=_NodeName(name=node_name)))
+    return encode(Binding(metadata=Precondition(name, namespace, uid), target=NodeName(name=node_name)))
 
 
 def status_patch(

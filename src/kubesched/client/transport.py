@@ -126,8 +126,10 @@ class HttpTransport:
         try:
             answer = await self._pool(request).exchange(request.method, head, body, request.timeout_s)
         except Exception as error:
-            _raise_as_transport_error(error, request)
-            raise
+            known = _as_transport_error(error, request)
+            if known is None:
+                raise
+            raise known from error
         return Response(answer.status, answer.headers, answer.body)
 
     async def open(self, request: Request) -> Stream:
@@ -271,18 +273,25 @@ class _AsTransportErrors:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
-            _raise_as_transport_error(error, self._request)
+        known = _as_transport_error(error, self._request) if isinstance(error, Exception) else None
+        if known is not None:
+            raise known from error
 
 
-def _raise_as_transport_error(error: Exception, request: Request) -> None:
-    """Returns if it is none of those."""
+def _as_transport_error(error: Exception, request: Request) -> TransportError | None:
+    """With its cause chained; None if it is none of those."""
+    made = _transport_error(error, request)
+    if made is not None:
+        made.__cause__ = error  # compiled, `raise ... from` would not
+    return made
+
+
+def _transport_error(error: Exception, request: Request) -> TransportError | None:
     what = f"{request.method} {request.target.partition('?')[0]}"
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        raise ConnectError(f"{what}: {error}") from error
+        return ConnectError(f"{what}: {error}")
     if isinstance(error, DisconnectedError | ProtocolError | aiohttp.ClientError):
-        raise TransportError(f"{what}: {error or type(error).__name__}") from error
+        return TransportError(f"{what}: {error or type(error).__name__}")
     if isinstance(error, TimeoutError) and not error.errno:
-        raise TransportError(f"{what}: no answer within {request.timeout_s:g} s") from error
-    if isinstance(error, OSError):
-        raise ConnectError(f"{what}: {error}") from error
+        return TransportError(f"{what}: no answer within {request.timeout_s:g} s")
+    return ConnectError(f"{what}: {error}") if isinstance(error, OSError) else None
