@@ -368,6 +368,27 @@ async def test_a_victim_that_went_meanwhile_is_not_asked_again() -> None:
     assert bench.control.activated == []
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_victim_of_two_preemptions_is_asked_once(fails: bool) -> None:
+    bench = Bench(low("a"))
+    gate = bench.port.fates["condition", "a"] = asyncio.Event()
+    if fails:
+        bench.port.fates["delete", "a"] = ApiError(500, "InternalError", "etcdserver: request timed out")
+    await bench.begin()
+    await bench.turns()
+    other = make_pod("h2").priority(20).obj()
+    await bench.execution.begin(Candidate("n1", tuple(map(PodInfo, bench.victims))), other)
+    await bench.turns()
+    assert bench.execution.holds(other.uid)
+    gate.set()
+    await bench.end()
+    assert bench.port.calls.count(("condition", "a")) == bench.port.calls.count(("delete", "a")) == 1
+    assert bench.port.calls.count(("event", "a")) == (not fails)
+    if not fails:
+        bench.show("gone")
+    assert sorted(bench.control.activated) == (["h", "h2"] if fails else ["h2"]), "failed, or held back"
+
+
 async def test_a_victim_that_was_turned_back_is_leaving_until_its_binding_has_ended() -> None:
     bench = Bench(low("a"), binding=("a",))
     (victim,) = bench.victims

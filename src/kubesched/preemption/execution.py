@@ -54,6 +54,8 @@ class Execution:
         self._under_way: dict[str, _Run] = {}
         #: Of these all victims are asked to go, and they are tried when the last one's end shows, or once woken before.
         self._late: set[str] = set()
+        #: By UID of victims that are being asked to go: why that failed, or None.
+        self._asked: dict[str, asyncio.Future[KubeschedError | None]] = {}
         #: UIDs of pods whose deletion was accepted, or whose binding was turned back, until they are gone.
         self._leaving: set[str] = set()
 
@@ -159,8 +161,23 @@ class Execution:
         return failures[0] if failures else None
 
     async def _evict(self, victim: Pod, preemptor: Pod, node_name: str) -> KubeschedError | None:
+        """A victim that somebody else asks to go already is not asked twice: the answer is the same."""
         if self._is_going(victim):
             return None  # since it was chosen, for whatever reason
+        uid = victim.metadata.uid
+        asked = self._asked.get(uid)
+        if asked is not None:
+            return await asyncio.shield(asked)
+        asked = self._asked[uid] = asyncio.get_running_loop().create_future()
+        try:
+            error = await self._ask_to_go(victim, preemptor, node_name)
+            asked.set_result(error)
+            return error
+        finally:
+            asked.cancel()  # no longer of interest if it has a result
+            del self._asked[uid]
+
+    async def _ask_to_go(self, victim: Pod, preemptor: Pod, node_name: str) -> KubeschedError | None:
         note = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
         if self._turn_back(victim):
             note += " (in kube-scheduler memory)."
