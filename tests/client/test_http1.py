@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,29 @@ def test_the_answers_of_servers_look_plain():
     assert answer is not None
     assert (answer.status, answer.body, answer.headers["Content-Type"]) == (201, b"hello", "application/json")
     assert plain_answer(SIZED.replace(b"json", b"js\ron")) is None
+
+
+def test_any_number_of_chunks_may_come_at_once():
+    parser = ResponseParser()
+    body = b"a" * 20_000
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert parser.feed(head + b"1\r\na\r\n" * len(body) + b"0\r\n\r\n")
+    assert parser.body == body
+
+
+@pytest.mark.parametrize("message", [SIZED, CHUNKED, EMPTY, INTERIM])
+def test_a_body_goes_with_its_parser(message):
+    """Lists are megabytes long, and the collector of garbage comes rarely."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            parser = ResponseParser()
+            parser.feed(message)
+        del parser
+        assert [each for each in gc.get_objects() if type(each) is ResponseParser] == []
+    finally:
+        gc.enable()
 
 
 def test_headers_have_no_case_and_are_joined():

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 HEAD_MAX_BYTES: Final = 64 << 10
@@ -112,7 +112,9 @@ class ResponseParser:
         self._buffer = bytearray()
         self._parts: list[bytes] = []
         self._left = 0  # bytes still to come of the body, or of the present chunk
-        self._step = self._head
+        #: What reads on: True at the end of the response, False where more bytes are needed, None where another step
+        #: goes on. Functions, for bound methods would keep the parser and its body until the garbage is collected.
+        self._step: Callable[[ResponseParser], bool | None] = ResponseParser._head
 
     @property
     def has_begun(self) -> bool:
@@ -121,16 +123,19 @@ class ResponseParser:
     def feed(self, data: bytes) -> bool:
         """True when the response is complete. Raises `ProtocolError`."""
         self._buffer += data
-        return self._step()
+        while True:
+            is_complete = self._step(self)
+            if is_complete is not None:
+                return is_complete
 
     def end(self) -> bool:
         """The peer has closed its side: completes a response whose length only this tells."""
-        if self._step == self._until_end:
+        if self._step == ResponseParser._until_end:
             self.body = bytes(self._buffer)
             return True
         return False
 
-    def _head(self) -> bool:
+    def _head(self) -> bool | None:
         end = self._buffer.find(_SEPARATOR)
         if end < 0:
             if len(self._buffer) > HEAD_MAX_BYTES:
@@ -143,39 +148,39 @@ class ResponseParser:
         headers = self.headers = _parsed(lines)
         status = int(first[9:12])
         if 100 <= status < 200:
-            return self._head()  # an interim answer: the real one follows
+            return None  # an interim answer: the real one follows
         self.status = status
         connection = headers.get("connection", "").lower()
         self.keeps_alive = connection == "keep-alive" if first.startswith("HTTP/1.0") else connection != "close"
         return self._begin_body()
 
-    def _begin_body(self) -> bool:
+    def _begin_body(self) -> bool | None:
         length = self.headers.get("content-length", "")
         if self.status in (204, 304):
             return True
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            self._step = self._chunk_size
+            self._step = ResponseParser._chunk_size
         elif length:
             if not length.isascii() or not length.isdigit():
                 raise ProtocolError(f"Content-Length {length[:40]!r}")
             self._left = int(length)
-            self._step = self._sized
+            self._step = ResponseParser._sized
         else:
             self.keeps_alive = False
-            self._step = self._until_end
-        return self._step()
+            self._step = ResponseParser._until_end
+        return None
 
-    def _sized(self) -> bool:
+    def _sized(self) -> bool | None:
         self._take(self._left)
         if self._left:
             return False
         self.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         return True
 
-    def _until_end(self) -> bool:
+    def _until_end(self) -> bool | None:
         return False
 
-    def _chunk_size(self) -> bool:
+    def _chunk_size(self) -> bool | None:
         line = self._line()
         if line is None:
             return False
@@ -186,20 +191,20 @@ class ResponseParser:
             raise ProtocolError(f"chunk size {bytes(size[:40])!r}") from None
         if self._left < 0:
             raise ProtocolError(f"chunk size {bytes(size[:40])!r}")
-        self._step = self._chunk if self._left else self._trailers
-        return self._step()
+        self._step = ResponseParser._chunk if self._left else ResponseParser._trailers
+        return None
 
-    def _chunk(self) -> bool:
+    def _chunk(self) -> bool | None:
         self._take(self._left)
         if self._left or len(self._buffer) < 2:
             return False
         if not self._buffer.startswith(b"\r\n"):
             raise ProtocolError("a chunk that does not end where it said")
         del self._buffer[:2]
-        self._step = self._chunk_size
-        return self._chunk_size()
+        self._step = ResponseParser._chunk_size
+        return None
 
-    def _trailers(self) -> bool:
+    def _trailers(self) -> bool | None:
         while (line := self._line()) is not None:
             if not line:
                 self.body = b"".join(self._parts)
