@@ -230,39 +230,62 @@ class TestFailures:
             assert "dropped_total=15" in caplog.text
 
 
+class Gated(MemoryTransport):
+    """Answers nothing before `gate` is opened; counts how many calls are under way, now and at most."""
+
+    def __init__(self):
+        super().__init__([reply(201)])
+        self.gate = asyncio.Event()
+        self.under_way = 0
+        self.most = 0
+
+    async def send(self, request):
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await self.gate.wait()
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        return await super().send(request)
+
+
 @pytest.mark.parametrize(
-    ("backlog", "senders"),
+    ("events", "to_come", "senders"),
     [
-        pytest.param(900, 4, id="a backlog that is no trouble"),
-        pytest.param(1000 + 3 * 40, 7, id="beyond it, one more for each 40 events"),
-        pytest.param(9000, 64, id="but not without end"),
+        pytest.param(9, 0, 4, id="a few"),
+        pytest.param(30, 0, 4 + 3, id="beyond it, one more for each ten"),
+        pytest.param(3000, 0, 64, id="but not without end"),
+        pytest.param(1500, 900, 4, id="the last pods of a backlog: binds go first"),
+        pytest.param(1500, 2000, 64, id="too many are to come: events keep pace"),
     ],
 )
-async def test_senders_get_help_when_events_fall_behind(backlog, senders):
-    gate = asyncio.Event()
-    under_way = 0
-    most = 0
-
-    class Slow(MemoryTransport):
-        async def send(self, request):
-            nonlocal under_way, most
-            under_way += 1
-            most = max(most, under_way)
-            await gate.wait()
-            under_way -= 1
-            return await super().send(request)
-
-    async with Bench() as bench:
-        bench.sink._client._transport = slow = Slow([reply(201)])
-        for n in range(backlog):
+async def test_senders_get_help_when_events_fall_behind(events, to_come, senders):
+    async with Bench(to_come=lambda: to_come) as bench:
+        bench.sink._client._transport = slow = Gated()
+        await bench.settle()
+        for n in range(events):
             bench.sink.record(scheduled(pod(f"p{n}")))
         await bench.settle()
-        assert most == senders
-        gate.set()
+        assert slow.under_way == senders
+        slow.gate.set()
         assert await bench.sink.flush(10)
-        assert len(slow.sent) == backlog
+        assert len(slow.sent) == events
         await bench.settle()
         assert not bench.sink._helpers
+
+
+async def test_help_comes_when_the_last_bind_is_on_its_way():
+    to_come = 5
+    async with Bench(to_come=lambda: to_come) as bench:
+        bench.sink._client._transport = slow = Gated()
+        for n in range(2000):
+            bench.sink.record(scheduled(pod(f"p{n}")))
+        await bench.settle()
+        assert slow.under_way == 4
+        to_come = 0
+        slow.gate.set()
+        assert await bench.sink.flush(10)
+        assert slow.most > 30
+        assert len(slow.sent) == 2000
 
 
 class TestStopping:

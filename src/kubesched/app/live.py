@@ -107,6 +107,7 @@ class LiveScheduler:
             self.client.lane("events", TokenBucket(settings.qps, settings.burst, self.clock)),
             self.clock,
             host=socket.gethostname(),
+            to_come=lambda: len(self.scheduler.queue.active),
         )
         guard = self.election.check if self.election is not None else None
         self._port = ApiPort(self.client, self._events, self.clock, guard=guard)

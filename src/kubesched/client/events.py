@@ -1,8 +1,9 @@
 """Events about pods, on a lane of their own: never in the way of a bind, never a reason for one to fail.
 
-`record` only puts the event into a bounded queue; a few senders work it off with their own rate limit. While many pods
-are bound events fall behind, for the server's time goes to the binds; when the backlog grows beyond what is soon sent,
-more and more senders help. When the queue is full the oldest event goes.
+`record` only puts the event into a bounded queue; a few senders work it off with their own rate limit, and when it is
+long others help. While the last pods of a backlog are bound nobody helps, for the server's time goes to the binds: those
+events are soon sent when all is bound. Where more pods wait than that, events keep pace. When the queue is full the
+oldest event goes.
 
 As in client-go's recorder (tools/events, v1.36), an event that repeats one of the last minutes (same type, reason,
 action, objects and their versions, whatever the note) is not written anew but makes that one a series: PATCH
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -33,8 +35,8 @@ NOTE_MAX_BYTES: Final = 1024
 SERIES_END_S: Final = 6 * 60.0  # without a repetition a series is over, and so is the chance to become one
 SERIES_REFRESH_S: Final = 30 * 60.0
 _SERIES_MAX: Final = 4096  # the eldest is forgotten first; its next repetition is a new event
-_BACKLOG: Final = 1_000  # from here on senders get help, by one more
-_BACKLOG_A_HELPER: Final = 40  # for so many more events
+_SOON_SENT: Final = 2_500  # so many may wait for the last bind, those of pods that still wait for a node counted in
+_EVENTS_A_HELPER: Final = 10
 _HELPERS_MAX: Final = 60  # that is on a par with binds, whose pool has 64 connections
 _TRIES: Final = 12
 _RETRY_PAUSE_S: Final = 10.0
@@ -43,16 +45,27 @@ _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces"
 
 
 class EventSink:
-    """`host` ends up in `reportingInstance`: `default-scheduler-<host>`. Work begins with `start`, ends with `stop`."""
+    """`host` ends up in `reportingInstance`: `default-scheduler-<host>`. Work begins with `start`, ends with `stop`.
+
+    `to_come` tells how many pods wait to be scheduled now, each of which will have its event.
+    """
 
     def __init__(
-        self, client: ApiClient, clock: Clock, *, host: str, queue_size: int = 10_000, senders: int = 4
+        self,
+        client: ApiClient,
+        clock: Clock,
+        *,
+        host: str,
+        to_come: Callable[[], int] = lambda: 0,
+        queue_size: int = 10_000,
+        senders: int = 4,
     ) -> None:
         self.dropped = 0  # events that the full queue pushed out
         self.failed = 0  # events that the server refused, or that did not reach it
         self._client = client
         self._clock = clock
         self._host = host
+        self._to_come = to_come
         self._queue: deque[_Pending] = deque()
         self._queue_size = queue_size
         self._sender_count = senders
@@ -123,11 +136,19 @@ class EventSink:
         self._queue.append(pending)
         self._all_done.clear()
         self._filled.set()
-        helpers = (len(self._queue) - _BACKLOG) // _BACKLOG_A_HELPER
-        if self._tasks and len(self._helpers) < min(helpers, _HELPERS_MAX):
+        self._call_help()
+
+    def _call_help(self) -> None:
+        """One helper more, where the queue is long for those that are there."""
+        wanted = min(len(self._queue) // _EVENTS_A_HELPER, _HELPERS_MAX)
+        if self._tasks and len(self._helpers) < wanted and not self._can_wait():
             helper = asyncio.create_task(self._help(), name="event helper")
             self._helpers.add(helper)
             helper.add_done_callback(self._helpers.discard)
+
+    def _can_wait(self) -> bool:
+        to_come = self._to_come()
+        return to_come > 0 and len(self._queue) + to_come <= _SOON_SENT
 
     async def _send_all(self) -> None:
         while True:
@@ -138,10 +159,12 @@ class EventSink:
                     log.warning("the event queue is empty again dropped_total=%d", self.dropped)
                 await self._filled.wait()
             await self._send_next()
+            self._call_help()
 
     async def _help(self) -> None:
-        while self._queue:
+        while self._queue and not self._can_wait():
             await self._send_next()
+            self._call_help()
 
     async def _send_next(self) -> None:
         pending = self._queue.popleft()
