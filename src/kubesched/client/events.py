@@ -2,8 +2,8 @@
 
 `record` only puts the event into a bounded queue; a few senders work it off with their own rate limit, and where it is
 long others help. While the last pods of a backlog are bound nobody helps, for the server's time goes to the binds, and
-those events are soon sent afterwards. Where more pods wait than that, events keep pace. When the queue is full the oldest
-event goes.
+those events are soon sent afterwards. Where more pods wait than that, events keep pace. When the queue is full the
+oldest event goes.
 
 As in client-go's recorder (tools/events, v1.36), an event that repeats one of the last minutes (same type, reason,
 action, objects and their versions, whatever the note) is not written anew but makes that one a series: PATCH
