@@ -111,7 +111,7 @@ class Rig:
         answers = []
         for nodes in self._ways():
             scores = plugin.score_rows(state, obj, nodes)
-            assert scores.dtype == "int64"
+            assert scores.dtype in ("int64", "uint8")
             assert len(scores) == len(nodes)
             answers.append({info.name: int(score) for info, score in zip(nodes.infos(), scores, strict=True)})
         if hasattr(plugin, "rate"):

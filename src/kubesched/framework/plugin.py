@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -63,6 +63,9 @@ if TYPE_CHECKING:
 
 #: Scores after normalisation lie in 0..MAX_NODE_SCORE.
 MAX_NODE_SCORE = 100
+#: What `score_rows` answers with, one number a node: bytes, which save time where all fit, are taken as they are,
+#: everything else as 64 bits.
+ScoreColumn: TypeAlias = NDArray[np.int64] | NDArray[np.uint8]
 
 #: In what templates often differ that are equal in all else, for `Plugin.sign_ignores`: namespace, labels, annotations
 #: and owners; what containers and the pod as a whole ask for and are limited to, overhead included; affinity.

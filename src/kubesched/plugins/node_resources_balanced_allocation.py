@@ -19,18 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.api.core import Pod
-from kubesched.build import i64, mypyc_attr
+from kubesched.build import i64, mypyc_attr, u8
 from kubesched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import ClusterEventWithHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads
+from kubesched.framework.plugin import AFFINITY, MAX_NODE_SCORE, METADATA, Plugin, Reads, ScoreColumn
 from kubesched.framework.row_rules import RowRate
 from kubesched.framework.status import Status
 from kubesched.plugins.amount_lines import AmountLine, AmountLines, KeptLine
 from kubesched.plugins.node_resources import CUT_CAPACITY, PRIMARY, is_scalar, occurring, requests_key
 from kubesched.state import aspects
-from kubesched.state.cells import Cells, Doubles, Line
+from kubesched.state.cells import Bytes, Doubles, Line
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import AMOUNT_MAX, Bools, Ints, NodeSet, NodeTable
 from kubesched.state.pod_info import PodInfo
@@ -44,6 +44,7 @@ SCORE_STATE_KEY = "PreScoreNodeResourcesBalancedAllocation"
 
 # NumPy calculates with these in a third of the time that it takes with a Python int.
 _ONE: Final[Ints] = np.array(1, dtype=np.int64)
+_ONE_BYTE: Final = np.array(1, dtype=np.uint8)
 _HALF: Final[Ints] = np.array(MAX_NODE_SCORE // 2, dtype=np.int64)
 _WHOLE: Final[Floats] = np.array(1.0)
 _BEST: Final[Floats] = np.array(float(MAX_NODE_SCORE))
@@ -95,7 +96,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         state.write(SCORE_STATE_KEY, balanced_request(state.pod_info, self._names))
         return None
 
-    def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
+    def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> ScoreColumn:
         asked = state.read(SCORE_STATE_KEY, BalancedRequest)
         table = self.handle.state.nodes
         # For all nodes that there really are.
@@ -107,9 +108,10 @@ class NodeResourcesBalancedAllocation(Plugin):
             self._lines.line(nodes.table, name, min(amount, AMOUNT_MAX), _ShareLine).fractions.array[nodes.index]
             for name, amount in asked.resources
         ]
-        scores = _evenness_rows(fractions)
+        # Sums up to 250, a byte each.
+        scores = _evenness_of_rows(fractions).astype(np.uint8)
         scores += starts.start.array[nodes.index]
-        return np.right_shift(scores, _ONE, out=scores)
+        return np.right_shift(scores, _ONE_BYTE, out=scores)
 
     def starts(self, names: tuple[str, ...], table: NodeTable) -> _Starts | None:
         """As long as all nodes offer all of it, and doubles hold how much."""
@@ -214,7 +216,7 @@ class _Rate(RowRate):
         else:
             self._rate_ragged(rows, points)
 
-    def _rate_from(self, start: vec[i64], rows: vec[i64], points: vec[i64]) -> None:
+    def _rate_from(self, start: vec[u8], rows: vec[i64], points: vec[i64]) -> None:
         """Where all nodes offer both resources."""
         names, table = self._asked.names, self._table
         offered, used = table.allocatable.memory.cells, table.taken.memory.cells
@@ -226,7 +228,7 @@ class _Rate(RowRate):
             row = rows[place]
             first = _share_of(used[first_used + row] + first_amount, offered[first_offered + row])
             second = _share_of(used[second_used + row] + second_amount, offered[second_offered + row])
-            points[place] = (start[row] + _evenness_of(first - second)) >> 1
+            points[place] = (i64(start[row]) + _evenness_of(first - second)) >> 1
 
     def _rate_ragged(self, rows: vec[i64], points: vec[i64]) -> None:
         asked, table = self._asked, self._table
@@ -280,7 +282,7 @@ class _Starts(KeptLine):
     def __init__(self, table: NodeTable, names: tuple[str, ...]) -> None:
         super().__init__(table)
         self._names = names
-        self.start = Cells(table.capacity)
+        self.start = Bytes(table.capacity)
 
     def take_all(self) -> None:
         table, whole = self.table, slice(0, self.table.row_count)
@@ -293,7 +295,7 @@ class _Starts(KeptLine):
         if len(names) != 2:
             for row in rows:
                 if row < table.row_count:
-                    self.start.cells[row] = _START - _evenness(self._shares(table.infos[row]))
+                    self.start.cells[row] = u8(_START - _evenness(self._shares(table.infos[row])))
             return
         offered, used = table.allocatable.memory.cells, table.taken.memory.cells
         offered_starts, used_starts = table.allocatable.starts(names), table.taken.starts(names)
@@ -304,7 +306,7 @@ class _Starts(KeptLine):
         for row in rows:
             first = _share_of(used[first_used + row], offered[first_offered + row])
             second = _share_of(used[second_used + row], offered[second_offered + row])
-            start[row] = highest - _evenness_of(first - second)
+            start[row] = u8(highest - _evenness_of(first - second))
 
     def _shares(self, node: NodeInfo) -> list[float]:
         return [_fraction(node.requested.get(name, 0), max(node.allocatable.get(name, 0), 1)) for name in self._names]
@@ -394,6 +396,11 @@ def _compare_rows(fractions: Floats) -> Ints:
 
 def _evenness_rows(fractions: Floats | list[Floats]) -> Ints:
     """`_evenness` by node, before and with the pod where fractions are."""
+    return _evenness_of_rows(fractions).astype(np.int64)
+
+
+def _evenness_of_rows(fractions: Floats | list[Floats]) -> Floats:
+    """The same, not yet cut to whole numbers."""
     if len(fractions) == 2:
         deviation: Floats = fractions[0] - fractions[1]
         np.abs(deviation, out=deviation)
@@ -406,7 +413,7 @@ def _evenness_rows(fractions: Floats | list[Floats]) -> Ints:
         deviation = np.zeros_like(fractions[0])
     deviation += _WHOLE
     deviation *= _BEST
-    return deviation.astype(np.int64)
+    return deviation
 
 
 def _sum_lines(lines: Floats | list[Floats]) -> Floats:

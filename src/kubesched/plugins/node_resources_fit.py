@@ -26,7 +26,7 @@ from kubesched.config.plugin_args import NodeResourcesFitArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, Verdicts
+from kubesched.framework.plugin import AFFINITY, METADATA, Plugin, Reads, ScoreColumn, Verdicts
 from kubesched.framework.row_rules import RowJudge
 from kubesched.framework.status import Code, Status
 from kubesched.plugins.amount_lines import AmountLine, AmountLines
@@ -175,7 +175,7 @@ class NodeResourcesFit(Plugin):
         state.write(SCORE_STATE_KEY, self._strategy.assumed(pod))
         return None
 
-    def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Ints:
+    def score_rows(self, state: CycleState, pod: Pod, nodes: NodeSet) -> ScoreColumn:
         assumed = state.read(SCORE_STATE_KEY, AssumedRequest)
         return self._strategy.score_rows(assumed, nodes, of_table=self.handle.state.nodes)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kubesched.build import i64, u8
 from kubesched.framework.cycle_state import CycleState
-from kubesched.framework.plugin import MAX_NODE_SCORE
+from kubesched.framework.plugin import MAX_NODE_SCORE, ScoreColumn
 from kubesched.framework.row_rules import RowRate
 from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes, rows_together
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
@@ -32,7 +32,7 @@ from kubesched.framework.runtime.score_calls import (
     rate_line,
     rate_of,
     rated,
-    raw_scores,
+    raw_column,
     run_pre_score,
     scale_of,
 )
@@ -126,10 +126,10 @@ class KeptScores:
         if self._misleads and self._misses is not None:
             # What plugins say of rows that do not fit may be anything.
             total = np.where(self._verdicts.fits[: self._row_count], total, -1)
-            return np.flatnonzero(total == total[total.argmax()])
+            return _highest(total)
         if self._leaders is None:
             if not self._changes_are_few:
-                return np.flatnonzero(total == total[total.argmax()])
+                return _highest(total)
             self._leaders = Leaders(total, len(self.total))
         return self._leaders.best(total)
 
@@ -166,7 +166,8 @@ class KeptScores:
                 if changed is not None and changed is not touched[0]:
                     touched.append(changed)
             if rescale and score.has_misfits:
-                self._check(score, rows_together(fits_touched, table.row_count))
+                rows = rows_together(fits_touched, table.row_count)
+                self._check(score, rows, score.normalized[rows])
         by_line = changes is not None and changes.has_line and not self._misleads
         if changes is not None and by_line and len(touched) == 1 and touched[0] is changes.rows:
             self._settle_line(changes.line)
@@ -344,7 +345,7 @@ class KeptScores:
         if is_first and score.normalizes:
             score.allocate(self._verdicts.capacity)
         if asked is not None:
-            raw = raw_scores(score.plugin, self._state, NodeSet(table, asked), self._meter)
+            raw = raw_column(score.plugin, self._state, NodeSet(table, asked), self._meter)
             if not score.normalizes:
                 if is_first:
                     score.begin(raw, self._verdicts.capacity)
@@ -352,11 +353,11 @@ class KeptScores:
                     if self._shares_total:
                         self.total, self._shares_total = self.total + points, False
                     else:
-                        np.add(self.total, points, out=self.total)
-                    self._check(score, whole)
+                        self.total[whole] += points[whole]
+                    self._check(score, whole, raw)
                     return whole
                 self._put(score, asked, raw)
-                self._check(score, asked)
+                self._check(score, asked, raw)
                 return asked
             self._own(score)
             if isinstance(asked, slice):
@@ -375,11 +376,12 @@ class KeptScores:
         if not is_same_scale(scale, score.scale):
             score.scale, asked = scale, whole
         if asked is not None:
-            self._put(score, asked, normalized_rows(score.plugin, self._state, score.raw[asked], scale))
-            self._check(score, asked)
+            normalized = normalized_rows(score.plugin, self._state, score.raw[asked], scale)
+            self._put(score, asked, normalized)
+            self._check(score, asked, normalized)
         return asked
 
-    def _put(self, score: Score, index: RowIndex, normalized: Ints) -> None:
+    def _put(self, score: Score, index: RowIndex, normalized: ScoreColumn) -> None:
         """Take new normalised scores, and the difference to the old ones into the totals."""
         known = score.normalized[index]
         change = np.subtract(normalized, known, out=self._room.of(len(known)).array[: len(known)])
@@ -405,13 +407,16 @@ class KeptScores:
         if self._shares_total:
             self.total, self._shares_total = self.total.copy(), False
 
-    def _check(self, score: Score, index: RowIndex) -> None:
-        """Scores of rows that fit must be in range; what other rows have does not matter."""
-        scores = score.normalized[index]
-        # Seen as unsigned, a negative score is a huge one: one pass finds both.
-        unsigned = scores.view(np.uint64)
-        if np.maximum.reduce(unsigned, initial=0) <= MAX_NODE_SCORE:
+    def _check(self, score: Score, index: RowIndex, scores: ScoreColumn) -> None:
+        """The new scores of rows that fit must be in range; what other rows have does not matter."""
+        if not len(scores):
             return
+        # Seen as unsigned, a negative score is a huge one: one pass finds both.
+        unsigned = scores.view(np.uint64) if scores.dtype.itemsize == _WIDE else scores
+        if unsigned[unsigned.argmax()] <= MAX_NODE_SCORE:
+            return
+        scores = score.normalized[index]
+        unsigned = scores.view(np.uint64)
         score.has_misfits = True
         self._misleads |= bool(scores.min() < -_HUGE or scores.max() > _HUGE)
         fits = self._verdicts.fits[index]
@@ -419,6 +424,8 @@ class KeptScores:
             check_range(score.plugin, scores[fits])
 
 
+#: Bytes of a number.
+_WIDE: Final = 8
 #: By so much the totals of rows that do not fit are lower: weights are 32 bits, and scores in range 7.
 _FAR: Final = 1 << 60
 #: Scores out of range that are no larger do not make up for that, whatever their weights.
@@ -454,7 +461,13 @@ class _Fitting:
         return column.take(self.nodes.index)  # type: ignore[arg-type]
 
 
-def _differing(before: Ints, after: Ints, known_count: int) -> RowIndex | None:
+def _highest(total: Ints) -> NDArray[np.intp]:
+    """Where the highest is."""
+    rows: NDArray[np.intp] = (total == total[total.argmax()]).nonzero()[0]
+    return rows
+
+
+def _differing(before: Ints, after: ScoreColumn, known_count: int) -> RowIndex | None:
     """Where two columns differ; all rows if that is about everywhere, None for nowhere. Rows from `known_count` on are
     new: what the arrays hold of them is nothing, or of another node under another scale."""
     differ = before != after

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from kubesched.api.core import Pod
 from kubesched.build import i64
 from kubesched.framework.cycle_state import CycleState
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, ScoreColumn
 from kubesched.framework.row_rules import RowRate
 from kubesched.framework.runtime.calling import PLUGIN_ERRORS, PluginFailure, call, failure, raised, wrong_answer
 from kubesched.framework.runtime.changes import FEW_ROWS
@@ -44,6 +44,11 @@ def run_pre_score(plugin: Plugin, state: CycleState, nodes: NodeSet, meter: Mete
 
 def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> Ints:
     """The plugin's scores for the nodes of the set, vector or scalar; raises PluginFailure."""
+    return np.asarray(raw_column(plugin, state, nodes, meter), dtype=np.int64)
+
+
+def raw_column(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> ScoreColumn:
+    """The same; bytes stay bytes."""
     meter.evaluated("Score", plugin.name, len(nodes))
     pod = state.pod_info.pod
     if hasattr(plugin, "score_rows"):
@@ -52,6 +57,8 @@ def raw_scores(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
         if isinstance(scores, Status):
             raise _score_failure(plugin, scores)
         try:
+            if type(scores) is np.ndarray and scores.dtype == _BYTE and scores.shape == (len(nodes),):
+                return scores
             return _column(scores, len(nodes))
         except _MISFITS as error:
             raise _score_failure(plugin, wrong_answer(plugin, "Score", f"scores are no column: {error}")) from None
@@ -160,6 +167,7 @@ def check_range(plugin: Plugin, scores: Ints) -> None:
         )
 
 
+_BYTE: Final = np.dtype(np.uint8)
 _MISFITS = (TypeError, ValueError, OverflowError)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kubesched.build import i64
-from kubesched.framework.plugin import Plugin
+from kubesched.framework.plugin import Plugin, ScoreColumn
 from kubesched.framework.runtime.kept_verdicts import reads_of
 from kubesched.framework.runtime.score_calls import Rate
 from kubesched.state import aspects
@@ -116,7 +116,7 @@ class Score:
         self.normalized = np.zeros(capacity, dtype=np.int64)
         self.shares = False
 
-    def begin(self, scores: Ints, capacity: int) -> None:
+    def begin(self, scores: ScoreColumn, capacity: int) -> None:
         """With the scores of all rows, for a plugin that does not normalise."""
         self.raw = self.normalized = np.empty(capacity, dtype=np.int64)
         self.raw[: len(scores)] = scores
