@@ -1,9 +1,9 @@
 """Decisions per second and CPU per pod with no API in the way: `python -m benchmarks.decisions`.
 
 Each cluster has nodes of ten shapes that are 30 to 90 % full. Between two decisions one foreign event is applied, in
-turn a pod placed, a pod removed, and a node whose labels change; what it costs to apply it is inside the figure, but not
-to make its object. All nodes are considered. Each 100th decision is made again from scratch in the same run (`fresh`),
-must come to the same best nodes, and is the yardstick of the last column.
+turn a pod placed, a pod removed, and a node whose labels change; the figure has what it costs to apply it, not to make
+its object. All nodes are considered. Each 100th decision is made again from scratch in the same run (`fresh`), must
+come to the same best nodes, and is the yardstick of the last column.
 """
 
 from __future__ import annotations

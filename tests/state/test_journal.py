@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kubesched.state import aspects
 from kubesched.state.journal import Journal
 
 
@@ -32,6 +33,31 @@ def test_rows_that_changed_in_some_aspect() -> None:
     assert journal.rows_since(0, 1) == {0, 3, 6}
     assert journal.rows_since(4, 1 | 4) == {5, 6, 8}
     assert journal.rows_since(9, 7) == set()
+
+
+@pytest.mark.parametrize(
+    ("position", "wanted", "rows"),
+    [
+        pytest.param(0, aspects.REQUESTED, [500, 3], id="each once, in the order of their first change"),
+        pytest.param(0, aspects.LABELS, [3, 7], id="in another aspect"),
+        pytest.param(2, aspects.REQUESTED, [3, 500], id="later changes only"),
+        pytest.param(0, aspects.REQUESTED | aspects.LABELS, [500, 3, 7], id="in either"),
+        pytest.param(0, aspects.TAINTS, [], id="in none"),
+        pytest.param(5, aspects.REQUESTED, [], id="nothing came after"),
+    ],
+)
+def test_the_rows_that_somebody_must_look_at(position: int, wanted: int, rows: list[int]) -> None:
+    journal = Journal()
+    for row, changed in [
+        (500, aspects.REQUESTED),
+        (3, aspects.LABELS),
+        (3, aspects.REQUESTED | aspects.PODS),
+        (7, aspects.LABELS),
+        (500, aspects.REQUESTED),
+    ]:
+        journal.note(row, changed)
+    assert list(journal.line_of(position, wanted)) == rows
+    assert list(journal.line_of(position, wanted)) == rows, "when it is asked for again"
 
 
 def test_the_older_half_is_forgotten_once_it_outgrows_the_table() -> None:

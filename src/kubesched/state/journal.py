@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubesched.build import i64
-from kubesched.state.cells import Cells
+from kubesched.state.cells import Cells, Room
 
 if TYPE_CHECKING:
     from kubesched.build import vec
@@ -22,7 +22,7 @@ _SIZE_MIN = 64
 
 
 class Journal:
-    __slots__ = ("_aspects", "_base", "_rows", "position")
+    __slots__ = ("_aspects", "_base", "_room", "_rows", "_seen", "_seen_at", "position")
 
     def __init__(self) -> None:
         #: How many changes were ever noted; grows by one with each.
@@ -30,6 +30,10 @@ class Journal:
         #: How many of them are no longer known.
         self._base = 0
         self._rows, self._aspects = Cells(_SIZE_MIN), Cells(_SIZE_MIN)
+        #: By row, which asking last saw it.
+        self._seen = Cells(_SIZE_MIN)
+        self._seen_at = 0
+        self._room = Room()
 
     def note(self, row: int, aspects: int) -> None:
         place: i64 = self.position - self._base
@@ -53,6 +57,33 @@ class Journal:
         start: i64 = position - self._base
         end: i64 = self.position - self._base
         return self._rows.line(start, end)
+
+    def line_of(self, position: int, aspects: int) -> vec[i64]:
+        """The rows that changed in one of these aspects, each once, of changes that are still known."""
+        start: i64 = position - self._base
+        end: i64 = self.position - self._base
+        wanted: i64 = aspects
+        self._seen_at += 1
+        now: i64 = self._seen_at
+        room = self._room.of(end - start)
+        found, rows, changed, seen = room.cells, self._rows.cells, self._aspects.cells, self._seen.cells
+        count: i64 = 0
+        for place in range(start, end):
+            if changed[place] & wanted:
+                row = rows[place]
+                if row >= len(seen):
+                    self._see_more(row)
+                    seen = self._seen.cells
+                if seen[row] != now:
+                    seen[row] = now
+                    found[count] = row
+                    count += 1
+        return room.line(0, count)
+
+    def _see_more(self, row: int) -> None:
+        more = Cells(max(row + 1, 2 * len(self._seen.array)))
+        more.array[: len(self._seen.array)] = self._seen.array
+        self._seen = more
 
     def aspects_since(self, position: int) -> int:
         """All aspects of these changes together."""

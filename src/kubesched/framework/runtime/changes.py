@@ -31,14 +31,19 @@ _LINE_MAX: Final = 1024 if build.kind() == "compiled" else 16
 class Changes:
     """What the journal says since a position: rows that exist, perhaps some twice, and all aspects together."""
 
-    __slots__ = ("_few", "aspects", "has_line", "line", "rows", "since")
+    __slots__ = ("_few", "_journal", "_lines", "aspects", "has_line", "line", "rows", "since")
 
-    def __init__(self, since: int, rows: NDArray[np.intp], aspects: int, line: vec[i64]) -> None:
+    def __init__(
+        self, since: int, rows: NDArray[np.intp], aspects: int, line: vec[i64], journal: Journal | None = None
+    ) -> None:
+        """`journal` is asked which of many rows changed in what."""
         self.since = since
         self.aspects = aspects
         self.rows = rows
-        #: The rows for loops, unless they are many.
+        #: The rows for loops, each once, unless they are many.
         self.line = line
+        self._journal = journal
+        self._lines: dict[int, vec[i64]] = {}
         self.has_line = len(line) > 0
         self._few: list[int] | None = None
 
@@ -48,6 +53,16 @@ class Changes:
         if self._few is None and len(self.rows) <= FEW_ROWS:
             self._few = sorted(set(self.rows.tolist()))
         return self._few
+
+    def line_of(self, reads: int) -> vec[i64]:
+        """Those rows of `line` that somebody who reads these aspects must look at, perhaps with others."""
+        wanted = reads & self.aspects
+        if self._journal is None or wanted == self.aspects:
+            return self.line
+        line = self._lines.get(wanted)
+        if line is None:
+            line = self._lines[wanted] = self._journal.line_of(self.since, wanted)
+        return line
 
 
 def changes_since(journal: Journal, position: int, row_count: int) -> Changes | None:
@@ -60,7 +75,7 @@ def changes_since(journal: Journal, position: int, row_count: int) -> Changes | 
     most = max(_PICKED_MIN, row_count * PICK_SHARE_MAX)
     if not changed & aspects.MEMBERSHIP and len(rows) <= min(most, _LINE_MAX):
         if len(rows) > FEW_ROWS:
-            return Changes(position, rows, changed, journal.line_since(position))
+            return Changes(position, rows, changed, journal.line_of(position, changed), journal)
         once = set(rows.tolist())  # a pod that was assumed is seen again when the watch shows it
         line = journal.line_since(position) if len(once) == len(rows) else line_of(sorted(once))
         return Changes(position, rows, changed, line)

@@ -263,7 +263,7 @@ class KeptScores:
             rate = score.rate = rate_of(score.plugin, self._state)
         if not isinstance(rate, RowRate):
             return changes.few is not None and self._rate_each(score, rate, changes.few)
-        line = changes.line
+        line = changes.line_of(score.row_reads)
         self._meter.evaluated("Score", score.name, len(line))
         sampled = self._state.plugin_meter
         started_s = sampled.now() if sampled is not None else 0.0

@@ -230,7 +230,7 @@ class KeptVerdicts:
         for k in asked:
             judge = self._judge_of(k)
             if changes.has_line and isinstance(judge, RowJudge):
-                self._judge_line(k, judge, changes.line)
+                self._judge_line(k, judge, changes.line_of(self.filters[k].row_reads))
             elif judge is not None and changes.few is not None:
                 self._judge_each(k, judge, changes.few)
             else:
