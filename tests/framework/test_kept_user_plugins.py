@@ -267,6 +267,38 @@ def test_a_score_out_of_range_matters_when_its_node_fits(points: int) -> None:
     assert f"invalid score {points}" in found
 
 
+class InBytes(Signing):
+    name = "InBytes"
+    score_reads = Reads(row=aspects.REQUESTED)
+    highest = 100
+
+    def score_rows(self, state: Any, pod: Pod, nodes: NodeSet) -> Any:
+        return np.array([self.highest - 10 * len(node.pods) for node in nodes], dtype=np.uint8)
+
+
+class TooHighInBytes(InBytes):
+    name = "TooHighInBytes"
+    highest = 130
+
+
+def test_scores_in_bytes_are_weighed_as_any() -> None:
+    world = World(InBytes, node_count=40, settings=weighing(InBytes, 50))
+    for number in range(40):
+        assert isinstance(world.hold(), dict)
+        world.place(f"n{number}")
+        if number % 10 == 0:
+            world.place("n0")
+
+
+def test_scores_in_bytes_must_be_in_range() -> None:
+    world = World(TooHighInBytes, node_count=3)
+    assert "returns an invalid score 130" in str(world.hold())
+    for number in range(3):
+        for _ in range(3):
+            world.place(f"n{number}")
+    assert isinstance(world.hold(), dict)
+
+
 class Prepared(Signing):
     """PreFilter says what all scores start from."""
 
