@@ -41,8 +41,8 @@ class Cells:
         """The numbers from `start` to `end` as they are now, for loops that only read."""
         if _COMPILED:
             return self.cells[start:end]
-        line: Any = self.cells[start:end]
-        return line.toreadonly()  # type: ignore[no-any-return]
+        line: Any = memoryview(bytes(self.cells[start:end])).cast("q")
+        return line  # type: ignore[no-any-return]
 
 
 class Codes:
