@@ -415,8 +415,6 @@ class KeptScores:
         unsigned = scores.view(np.uint64) if scores.dtype.itemsize == _WIDE else scores
         if unsigned[unsigned.argmax()] <= MAX_NODE_SCORE:
             return
-        scores = score.normalized[index]
-        unsigned = scores.view(np.uint64)
         score.has_misfits = True
         self._misleads |= bool(scores.min() < -_HUGE or scores.max() > _HUGE)
         fits = self._verdicts.fits[index]

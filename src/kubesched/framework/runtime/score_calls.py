@@ -156,7 +156,7 @@ def _normalized(plugin: Any, node_count: int, method: Callable[..., Any], *args:
         raise normalize_failure(plugin, status) from None
 
 
-def check_range(plugin: Plugin, scores: Ints) -> None:
+def check_range(plugin: Plugin, scores: ScoreColumn) -> None:
     if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
         worst = int(scores.min() if scores.min() < 0 else scores.max())
         raise PluginFailure(
