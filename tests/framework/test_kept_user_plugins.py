@@ -339,6 +339,9 @@ NORMALIZED: dict[str, Callable[[int], Any]] = {
     "nothing": lambda count: None,
     "a status": lambda count: Status.error("broken"),
     "too much": lambda count: [2**80] * count,
+    "bytes": lambda count: np.full(count, 50, dtype=np.uint8),
+    "bytes out of range": lambda count: np.full(count, 101, dtype=np.uint8),
+    "too few bytes": lambda count: np.full(1, 50, dtype=np.uint8),
 }
 
 
@@ -360,6 +363,38 @@ def test_normalized_scores_are_taken_alike_kept_and_from_scratch(answer: Callabl
     except PluginFailure as failure:
         scratch = failure.status.message
     assert (list(kept.values()) if isinstance(kept, dict) else kept) == scratch
+
+
+class NowAndThenInBytes(Fractions):
+    """The pods of each node, scaled. The answer is in bytes under odd scales."""
+
+    name = "NowAndThenInBytes"
+
+    def points(self, node: NodeInfo) -> Any:
+        return len(node.pods)
+
+    def score_scale(self, state: Any, pod: Pod, raw: Any) -> int:
+        return int(raw.max()) or 1
+
+    def normalize_rows(self, state: Any, pod: Pod, raw: Any, scale: int) -> Any:
+        points = raw * 100 // scale
+        return points.astype(np.uint8) if scale % 2 else points
+
+
+@pytest.mark.parametrize("first", ["bytes", "numbers"])
+@pytest.mark.parametrize("weight", [1, 3, 1000], ids=str)
+def test_normalized_scores_may_be_bytes_now_and_numbers_then(weight: int, first: str) -> None:
+    world = World(NowAndThenInBytes, node_count=40, settings=weighing(NowAndThenInBytes, weight))
+    for _ in range(8):  # it fits no more, and so is out of range
+        world.place("n7")
+    if first == "numbers":
+        for _ in range(2):
+            world.place("n0")
+    for name in ("n1", "n2", "n1", "n3", "n1", "n4", "n5", "n1", "n2", "n1"):
+        found = world.hold()
+        assert isinstance(found, dict) and "n7" not in found
+        world.place(name)
+    assert isinstance(world.hold(), dict)
 
 
 class InPlace(Fractions):

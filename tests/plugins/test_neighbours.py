@@ -237,7 +237,7 @@ def _said(plugin: Any, reasons: dict[str, str], answer: Any, count: int) -> list
 
 
 def _named(names: list[str], scores: Any) -> dict[str, int]:
-    assert np.asarray(scores).dtype == np.int64
+    assert np.asarray(scores).dtype in (np.int64, np.uint8)
     return dict(zip(names, scores.tolist(), strict=True))
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from kubesched.api.selectors import match_labels
-from kubesched.state import consistency, pod_counts
+from kubesched.state import consistency, pod_counts, tallies
 from kubesched.state.affinity_terms import NamespaceScope, PodMatch
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_counts import TermKind
+from kubesched.state.tallies import Parts, mixed_sums
 from tests.build import make_namespace, make_node, make_pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -40,9 +41,10 @@ def test_pods_of_nodes_without_the_label_are_in_no_domain() -> None:
     table = state.nodes
     state.set_node(make_node("bare").obj())
     tally = table.pod_counts.tally(match("web"))
-    before = tally.sums(table.domains(ZONE)).tolist()
+    before = tally.per_domain(table.domains(ZONE)).tolist()
     state.set_pod(make_pod("p9").labels(WEB).node("bare").obj())
-    assert tally.sums(table.domains(ZONE)).tolist() == before
+    assert tally.per_domain(table.domains(ZONE)).tolist() == before
+    assert tally.sums(table.domains(ZONE)).total == sum(before)
 
 
 def test_a_tally_is_summed_up_once_and_then_followed() -> None:
@@ -74,6 +76,45 @@ def test_sums_per_domain_are_followed_and_the_callers_own() -> None:
     assert tally.per_domain(table.domains(ZONE)).tolist() == [1, 1, 1, 0]
     state.set_node(make_node("n2").obj())
     assert tally.per_domain(table.domains(ZONE)).tolist() == [1, 1, 0, 0]
+    assert consistency.check(state) == []
+
+
+def test_weighted_sums_are_followed_until_one_of_the_tallies_is_gone() -> None:
+    state = cluster()
+    table = state.nodes
+    counts = table.pod_counts
+    state.set_pod(make_pod("d0").label("app", "db").node("n0").obj())
+
+    def parts() -> Parts:
+        zones = table.domains(ZONE)
+        return (counts.tally(match("web")).sums(zones), 5), (counts.tally(match("db")).sums(zones), -3)
+
+    mixed = mixed_sums(parts())
+    assert mixed.tolist() == [2, 5, 0]
+    state.set_pod(make_pod("d1").label("app", "db").node("n1").obj())
+    state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
+    assert mixed_sums(parts()) is mixed
+    assert mixed.tolist() == [7, 2, 0]
+    assert consistency.check(state) == []
+    mixed[0] += 1
+    findings = consistency.check(state)
+    assert [finding.endswith("has other sums per domain") for finding in findings] == [True, True]
+    counts.tally(match("web")).forget_sums()
+    assert consistency.check(state) == []
+    assert mixed_sums(parts()).tolist() == [7, 2, 0]
+
+
+def test_a_tally_may_count_in_weighted_sums_twice_and_in_many() -> None:
+    state = cluster()
+    tally = state.nodes.pod_counts.tally(match("web"))
+    sums = tally.sums(state.nodes.domains(ZONE))
+    twice = mixed_sums(((sums, 2), (sums, 3)))
+    others = [mixed_sums(((sums, weight),)) for weight in range(tallies._MIXES_MAX - 1)]
+    state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
+    assert twice.tolist() == [10, 5, 0]
+    assert [mixed.tolist() for mixed in others] == [[2 * weight, weight, 0] for weight in range(len(others))]
+    assert mixed_sums(((sums, 100),)).tolist() == [200, 100, 0]
+    assert mixed_sums(((sums, 2), (sums, 3))) is not twice
     assert consistency.check(state) == []
 
 

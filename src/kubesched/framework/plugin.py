@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 #: Scores after normalisation lie in 0..MAX_NODE_SCORE.
 MAX_NODE_SCORE = 100
-#: What `score_rows` answers with, one number a node: bytes, which save time where all fit, are taken as they are,
-#: everything else as 64 bits.
+#: What `score_rows` and `normalize_rows` answer with, one number a node: bytes, which save time where all fit, are
+#: taken as they are, everything else as 64 bits.
 ScoreColumn: TypeAlias = NDArray[np.int64] | NDArray[np.uint8]
 
 #: In what templates often differ that are equal in all else, for `Plugin.sign_ignores`: namespace, labels, annotations

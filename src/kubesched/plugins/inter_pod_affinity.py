@@ -19,7 +19,7 @@ from kubesched.config.plugin_args import InterPodAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, REQUESTS, Plugin, Reads, Verdicts, sorted_items
+from kubesched.framework.plugin import MAX_NODE_SCORE, REQUESTS, Plugin, Reads, ScoreColumn, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins.filter_probe import FilterProbe
 from kubesched.plugins.inter_pod_affinity_counts import (
@@ -31,6 +31,7 @@ from kubesched.plugins.inter_pod_affinity_counts import (
     RequiredCounts,
     matches_all,
 )
+from kubesched.plugins.score_scaling import points_of
 from kubesched.state import aspects
 from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, AffinityTerms, affinity_terms, has_terms
 from kubesched.state.node_info import NodeInfo
@@ -115,14 +116,13 @@ class InterPodAffinity(Plugin):
     def score_scale(self, state: CycleState, pod: Pod, raw: Ints) -> tuple[int, int]:
         return (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
 
-    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: tuple[int, int]) -> Ints:
+    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: tuple[int, int]) -> ScoreColumn:
         """The lowest becomes 0, the highest 100, with the original's doubles in between."""
         low, high = scale
         if high == low:
-            return np.zeros(len(raw), dtype=np.int64)
-        shares: NDArray[np.float64] = (raw - low) / float(high - low)
-        shares *= float(MAX_NODE_SCORE)
-        return shares.astype(np.int64)
+            return np.zeros(len(raw), dtype=np.uint8)
+        span = float(high - low)
+        return points_of(raw, low, high, lambda scores: (scores - low) / span * float(MAX_NODE_SCORE))
 
     # -- explanations
 

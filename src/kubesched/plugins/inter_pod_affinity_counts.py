@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from kubesched.api.core import Pod
 from kubesched.state.affinity_terms import AffinityTerm, AffinityTerms
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable
-from kubesched.state.pod_counts import PlacedTerm, PodCounts, Tally, TermKind
+from kubesched.state.pod_counts import PlacedTerm, PodCounts, TermKind
 from kubesched.state.pod_info import PodInfo
+from kubesched.state.tallies import Sums, Tally, mixed_sums
 
 #: What may be wrong with a node; of several, the highest is told.
 FITS, REPELLED, UNWANTED, PARTNERLESS = 0, 1, 2, 3
@@ -71,12 +72,12 @@ class RequiredCounts:
 
     @property
     def repels(self) -> bool:
-        return any(pods.any() for pods in self.repelling.values())
+        return any(_some(pods) for pods in self.repelling.values())
 
     @property
     def partners_exist(self) -> bool:
         """Whether any placed pod matches all affinity terms, on a node with one of their topology labels."""
-        return any(pods.any() for pods in self.wanted.values())
+        return any(_some(pods) for pods in self.wanted.values())
 
     def clone(self) -> RequiredCounts:
         return RequiredCounts(self.new, dict(self.repelling), dict(self.wanted), dict(self.unwanted))
@@ -114,11 +115,12 @@ class RequiredCounts:
             )
             said[-1] = PARTNERLESS
             verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
-        return {key: said for key, said in verdicts.items() if said.any()}
+        return {key: said for key, said in verdicts.items() if _some(said)}
 
 
 class PreferredCounts:
-    """What Score looks up: the weights that add up in each domain. Empty if no pod has a say."""
+    """What Score looks up: the weights that add up in each domain; good until the next change of the table. Empty if no
+    pod has a say."""
 
     __slots__ = ("weights",)
 
@@ -140,14 +142,12 @@ class PreferredCounts:
             elif placed.kind is TermKind.NEEDS and hard_affinity_weight:
                 weight = placed.term.weight * hard_affinity_weight
                 weighted.append((placed.term.topology_key, counts.tally_of(placed), weight))
-        self.weights: Domains = {}
+        parts: dict[str, list[tuple[Sums, int]]] = {}
         for key, tally, weight in weighted:
-            pods = tally.sums(table.domains(key))
-            if pods.any():
-                weighed = pods * weight
-                known = self.weights.setdefault(key, weighed)
-                if known is not weighed:
-                    known += weighed
+            sums = tally.sums(table.domains(key))
+            if sums.total:
+                parts.setdefault(key, []).append((sums, weight))
+        self.weights: Domains = {key: mixed_sums(tuple(listed)) for key, listed in parts.items()}
 
     def raw(self, nodes: NodeSet) -> Ints:
         raw: Ints | None = None
@@ -170,6 +170,11 @@ def add(domains: Domains, key: str, table: NodeTable, tally: Tally) -> None:
     """Add the pods of a tally to what is known per domain of the key."""
     pods = tally.per_domain(table.domains(key))
     domains[key] = domains[key] + pods if key in domains else pods
+
+
+def _some(numbers: NDArray[np.integer[Any]]) -> bool:
+    """Whether any is above 0. (`any()` would first make bools of them.)"""
+    return bool(numbers[numbers.argmax()] > 0)
 
 
 def _change(domains: Domains, key: str, table: NodeTable, node: NodeInfo, by: int) -> None:

@@ -28,7 +28,16 @@ from kubesched.config.plugin_args import NodeAffinityArgs
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import METADATA, REQUESTS, Plugin, PreFilterResult, Reads, Verdicts, sorted_items
+from kubesched.framework.plugin import (
+    METADATA,
+    REQUESTS,
+    Plugin,
+    PreFilterResult,
+    Reads,
+    ScoreColumn,
+    Verdicts,
+    sorted_items,
+)
 from kubesched.framework.status import Status
 from kubesched.plugins import node_terms, score_scaling
 from kubesched.state import aspects
@@ -125,7 +134,7 @@ class NodeAffinity(Plugin):
     def score_scale(self, state: CycleState, pod: Pod, raw: Ints) -> int:
         return score_scaling.highest(raw)
 
-    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: int) -> Ints:
+    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: int) -> ScoreColumn:
         return score_scaling.scaled(raw, scale)
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:

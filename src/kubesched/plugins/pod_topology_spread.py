@@ -29,12 +29,13 @@ from kubesched.framework.events import (
     QueueingHint,
 )
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, REQUESTS, Plugin, Reads, Verdicts, sorted_items
+from kubesched.framework.plugin import MAX_NODE_SCORE, REQUESTS, Plugin, Reads, ScoreColumn, Verdicts, sorted_items
 from kubesched.framework.status import Status
 from kubesched.plugins import pod_topology_spread_constraints as spread
 from kubesched.plugins.filter_probe import FilterProbe
 from kubesched.plugins.pod_topology_spread_constraints import HARD, SOFT, Constraint
 from kubesched.plugins.pod_topology_spread_counts import IGNORED, SKEWED, HardCounts, Layout, SoftCounts, try_pod
+from kubesched.plugins.score_scaling import points_of
 from kubesched.state import aspects
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable, taint_keys
@@ -155,15 +156,13 @@ class PodTopologySpread(Plugin):
             raw = raw[raw != IGNORED]
         return (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
 
-    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: tuple[int, int]) -> Ints:
+    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: tuple[int, int]) -> ScoreColumn:
         """The emptiest domains score highest; nodes that take no part score 0."""
         low, high = scale
         if high == 0:
-            scores = np.full(len(raw), MAX_NODE_SCORE, dtype=np.int64)
+            scores = np.full(len(raw), MAX_NODE_SCORE, dtype=np.uint8)
         else:
-            scores = high + low - raw
-            scores *= MAX_NODE_SCORE
-            scores //= high
+            scores = points_of(raw, low, high, lambda each: (high + low - each) * MAX_NODE_SCORE // high)
         if not state.read(SCORE_STATE_KEY, SoftCounts).layout.all_have_all:
             scores[raw == IGNORED] = 0
         return scores

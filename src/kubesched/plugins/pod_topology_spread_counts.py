@@ -25,8 +25,8 @@ from kubesched.plugins.pod_topology_spread_constraints import HOSTNAME, Constrai
 from kubesched.state.affinity_terms import PodMatch
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Bools, Ints, NodeSet, NodeTable
-from kubesched.state.pod_counts import Domains
 from kubesched.state.pod_info import PodInfo
+from kubesched.state.tallies import Domains
 
 #: Raw score of a node that takes no part in the scoring because it lacks a topology label.
 IGNORED: Final = -1

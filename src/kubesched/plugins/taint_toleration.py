@@ -17,7 +17,7 @@ from kubesched.build import mypyc_attr
 from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.events import NODE, POD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, Verdicts
+from kubesched.framework.plugin import ANY_DIFFERENCE, Plugin, Reads, ScoreColumn, Verdicts
 from kubesched.framework.status import Status
 from kubesched.plugins import score_scaling
 from kubesched.state import aspects
@@ -70,7 +70,7 @@ class TaintToleration(Plugin):
     def score_scale(self, state: CycleState, pod: Pod, raw: Ints) -> int:
         return score_scaling.highest(raw)
 
-    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: int) -> Ints:
+    def normalize_rows(self, state: CycleState, pod: Pod, raw: Ints, scale: int) -> ScoreColumn:
         return score_scaling.scaled_reversed(raw, scale)
 
     def details(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, object]:

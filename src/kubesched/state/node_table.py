@@ -26,8 +26,9 @@ from kubesched.state.journal import Journal
 from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_order import zone_of
 from kubesched.state.objects import ObjectIndex
-from kubesched.state.pod_counts import Domains, PodCounts
+from kubesched.state.pod_counts import PodCounts
 from kubesched.state.pod_info import PodInfo
+from kubesched.state.tallies import Domains
 
 if TYPE_CHECKING:
     from kubesched.state.hypothetical_table import HypotheticalTable

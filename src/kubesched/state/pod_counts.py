@@ -1,9 +1,8 @@
 """`PodCounts`: per node, how many pods a selector matches and how many have some affinity term, kept up to date.
 
 Pods that no selector can tell apart form a class: same namespace, labels and terms, and either terminating or not. A
-tally is a column of counts, one entry per row of the node table, fed by the classes that it counts. So placing a pod
-costs a look for its class and one addition per tally of that class, and a tally that is asked for the first time is
-summed up over classes, not over pods.
+tally (see `tallies`) is fed by the classes that it counts. So placing a pod costs a look for its class and one addition
+per tally of that class, and a tally that is asked for the first time is summed up over classes, not over pods.
 
 Tallies that were not asked for in a while are dropped. Classes and terms cover all placed pods, also those of nodes
 without Node object, which appear in no tally.
@@ -14,13 +13,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from kubesched.state.affinity_terms import NO_TERMS, AffinityTerm, NamespaceScope, PodMatch, affinity_terms, has_terms
+from kubesched.state.tallies import ClassKey, PodClass, Tally
 
 if TYPE_CHECKING:
     from kubesched.api.selectors import LabelMatcher
@@ -29,15 +28,9 @@ if TYPE_CHECKING:
     from kubesched.state.objects import ObjectIndex
     from kubesched.state.pod_info import PodInfo
 
-#: (namespace, labels, terminating, terms); labels and terms encoded.
-ClassKey: TypeAlias = tuple[str, bytes, bool, bytes]
-
 #: Bounds on the memory: array cells over all tallies, and tallies in any case.
 _CELLS_MAX = 16_000_000
 _TALLIES_MIN = 64
-
-#: Topologies over which a tally keeps its sums.
-_TOPOLOGIES_MAX = 8
 
 #: Remembered answers of `terms_about`.
 _REMEMBERED_MAX = 4096
@@ -56,97 +49,6 @@ class TermKind(Enum):
     NEEDS = "needs"
     #: Preferred affinity, or anti-affinity with a negative weight.
     PREFERS = "prefers"
-
-
-class PodClass:
-    """Pods that no selector can tell apart."""
-
-    __slots__ = ("key", "labels", "namespace", "nodes", "tallies", "terminating", "terms")
-
-    def __init__(self, key: ClassKey, pod: PodInfo) -> None:
-        self.key = key
-        self.namespace = pod.pod.metadata.namespace
-        self.labels = pod.pod.metadata.labels
-        self.terminating = key[2]
-        #: How many of them are on each node.
-        self.nodes: dict[NodeInfo, int] = {}
-        #: The terms that each of them has.
-        self.terms: tuple[PlacedTerm, ...] = ()
-        #: The tallies that count them.
-        self.tallies: list[Tally] = []
-
-
-class Domains:
-    """The rows of the node table by some topology: `of_row[row]` is the domain in which the pods of the node count.
-
-    Domains are numbered from 0; number `size` stands for none. Never changed: other domains are another object.
-    """
-
-    __slots__ = ("of_row", "size")
-
-    def __init__(self, of_row: NDArray[np.intp], size: int) -> None:
-        self.of_row = of_row
-        self.size = size
-
-
-class Tally:
-    """`counts[row]`: pods of certain classes on each node. Entries from the table's `row_count` on mean nothing."""
-
-    __slots__ = ("_sums", "classes", "counts")
-
-    def __init__(self, capacity: int) -> None:
-        self.counts: Ints = np.zeros(capacity, dtype=np.int64)
-        self.classes: dict[PodClass, None] = {}
-        #: Sums per domain, followed from the first time they are asked for; for the topologies asked for last.
-        self._sums: dict[Domains, Ints] = {}
-
-    def per_domain(self, domains: Domains) -> Ints:
-        """The pods in each domain, and 0 as last entry. The array is the caller's."""
-        return self.sums(domains).copy()
-
-    def sums(self, domains: Domains) -> Ints:
-        """The same, to be looked at before the next change of the table, and not to be changed."""
-        sums = self._sums.get(domains)
-        if sums is None:
-            if len(self._sums) >= _TOPOLOGIES_MAX:
-                del self._sums[next(iter(self._sums))]
-            counts = self.counts[: len(domains.of_row)]
-            sums = np.bincount(domains.of_row, weights=counts, minlength=domains.size + 1).astype(np.int64)
-            sums[-1] = 0
-            self._sums[domains] = sums
-        return sums
-
-    def change(self, row: int, by: int) -> None:
-        self.counts[row] += by
-        for domains, sums in self._sums.items():
-            if row < len(domains.of_row):
-                domain = int(domains.of_row[row])
-                if domain != domains.size:
-                    sums[domain] += by
-
-    def forget_sums(self) -> None:
-        self._sums.clear()
-
-    def wrong_sums(self, row_count: int) -> Iterator[Domains]:
-        """Domains over as many rows as there are, for which the sums are not those of a recount."""
-        for domains, sums in self._sums.items():
-            if len(domains.of_row) == row_count:
-                recount = np.bincount(domains.of_row, self.counts[:row_count], domains.size + 1)
-                recount[-1] = 0
-                if not np.array_equal(sums, recount):
-                    yield domains
-
-    def include(self, pods: PodClass) -> None:
-        self.classes[pods] = None
-        pods.tallies.append(self)
-        for info, count in pods.nodes.items():
-            if info.row >= 0:
-                self.change(info.row, count)
-
-    def close(self) -> None:
-        for pods in self.classes:
-            pods.tallies.remove(self)
-        self.classes = {}
 
 
 class PlacedTerm:
@@ -373,7 +275,8 @@ class PodCounts:
             if not placed.classes:
                 del self._terms[placed.kind, placed.term]
                 self._terms_by_label.remove(placed.term.selector, placed)
-                self._tallies.pop(placed, None)
+                if placed in self._tallies:
+                    self._tallies.pop(placed).close()
                 self._forget_terms_about()
 
     def _classes_within(self, scope: NamespaceScope) -> Iterable[PodClass]:

@@ -80,6 +80,8 @@ class KeptScores:
         #: Made once the totals of single rows change one after the other; None while all may have changed.
         self._leaders: Leaders | None = None
         self._changes_are_few = False
+        #: The rows that fit, made when somebody asks; None once they may be others.
+        self._fitting: _Fitting | None = None
 
     @property
     def scores(self) -> list[Score]:
@@ -110,7 +112,7 @@ class KeptScores:
             common = np.zeros(len(self.total), dtype=np.int64)
             for score in self.scores:
                 if score.counts and score.name in alike:
-                    common += score.normalized * score.weight
+                    common += np.multiply(score.normalized, score.weight, dtype=np.int64)
             self._common, self._common_to = common, alike
         return common
 
@@ -153,7 +155,9 @@ class KeptScores:
         elif verdicts.refolded is not None:
             touched = [changes.rows, *(rows[rows < table.row_count] for rows in verdicts.refolded)]
         fits_touched = list(touched)
-        fitting = _Fitting(table.all_nodes(), verdicts)
+        fitting = self._fitting
+        if fitting is None or rescale:
+            fitting = self._fitting = _Fitting(table.all_nodes(), verdicts)
         for score in self.scores:
             if changes is not None and not self._is_concerned(score, changes.aspects, rescale=rescale):
                 continue
@@ -181,7 +185,8 @@ class KeptScores:
     def size_bytes(self) -> int:
         leaders = self._leaders.size_bytes if self._leaders is not None else 0
         misses = self._misses.array.nbytes if self._misses is not None else 0
-        return self.total.nbytes + misses + leaders + sum([score.size_bytes for score in self.scores])
+        fitting = self._fitting.size_bytes if self._fitting is not None else 0
+        return self.total.nbytes + misses + leaders + fitting + sum([score.size_bytes for score in self.scores])
 
     def _is_concerned(self, score: Score, changed: int, *, rescale: bool) -> bool:
         if score.skips_for_good:
@@ -342,57 +347,77 @@ class KeptScores:
         score.counts = True
         if is_first and score.name in self._common_to:
             self._common = None
-        if is_first and score.normalizes:
-            score.allocate(self._verdicts.capacity)
-        if asked is not None:
-            raw = raw_column(score.plugin, self._state, NodeSet(table, asked), self._meter)
-            if not score.normalizes:
-                if is_first:
-                    score.begin(raw, self._verdicts.capacity)
-                    points = score.raw if score.weight == 1 else score.raw * score.weight
-                    if self._shares_total:
-                        self.total, self._shares_total = self.total + points, False
-                    else:
-                        self.total[whole] += points[whole]
-                    self._check(score, whole, raw)
-                    return whole
-                self._put(score, asked, raw)
-                self._check(score, asked, raw)
-                return asked
-            self._own(score)
-            if isinstance(asked, slice):
-                asked = whole if score.scale is None else _differing(score.raw[asked], raw, self._row_count)
-                score.raw[whole] = raw
-                score.is_uniform = bool((raw == raw[0]).all())
+        raw = None if asked is None else raw_column(score.plugin, self._state, NodeSet(table, asked), self._meter)
+        if score.normalizes:
+            if is_first:
+                score.allocate(self._verdicts.capacity)
+            return self._follow_scaled(score, asked, raw, fitting, rescale=rescale)
+        if asked is None or raw is None:
+            return None
+        if is_first:
+            score.begin(raw, self._verdicts.capacity)
+            points = score.raw if score.weight == 1 else score.raw * score.weight
+            if self._shares_total:
+                self.total, self._shares_total = self.total + points, False
             else:
-                score.is_uniform &= bool((raw == score.raw[0]).all())
-                score.raw[asked] = raw
-        if not score.normalizes or (asked is None and not rescale):
+                self.total[whole] += points[whole]
+        else:
+            self._put(score, asked, raw)
+        self._check(score, asked, raw)
+        return asked
+
+    def _follow_scaled(
+        self, score: Score, asked: RowIndex | None, raw: ScoreColumn | None, fitting: _Fitting, *, rescale: bool
+    ) -> RowIndex | None:
+        """The same for a plugin that normalises; `raw` is its new scores for the rows asked about."""
+        whole = slice(0, self._cluster.nodes.row_count)
+        if raw is None and (not rescale or (fitting.is_whole and score.scaled_count == whole.stop)):
             return None
-        if asked is None and fitting.is_whole and score.scaled_count == table.row_count:
-            return None
-        scale = scale_of(score.plugin, self._state, fitting.of(score))
-        score.scaled_count = table.row_count if fitting.is_whole else -1
+        asks_all = isinstance(asked, slice)
+        if raw is None:
+            column = score.raw[whole]
+        elif asks_all:
+            column = raw.astype(np.int64, copy=False)
+            score.is_uniform = bool((raw == raw[0]).all())
+        else:
+            self._own(score)
+            score.raw[asked] = raw
+            column = score.raw[whole]
+            score.is_uniform &= bool((raw == column[0]).all())
+        scale = scale_of(score.plugin, self._state, fitting.of(column, is_uniform=score.is_uniform))
+        score.scaled_count = whole.stop if fitting.is_whole else -1
         if not is_same_scale(scale, score.scale):
-            score.scale, asked = scale, whole
+            asked = whole
+        elif asks_all and score.scale is not None:
+            asked = _differing(score.raw[whole], column, self._row_count)
+        score.scale = scale
+        if asks_all:
+            self._own(score)
+            score.raw[whole] = column
         if asked is not None:
-            normalized = normalized_rows(score.plugin, self._state, score.raw[asked], scale)
+            normalized = normalized_rows(score.plugin, self._state, column[asked], scale)
             self._put(score, asked, normalized)
             self._check(score, asked, normalized)
         return asked
 
-    def _put(self, score: Score, index: RowIndex, normalized: ScoreColumn) -> None:
+    def _put(self, score: Score, index: RowIndex, points: ScoreColumn) -> None:
         """Take new normalised scores, and the difference to the old ones into the totals."""
         known = score.normalized[index]
-        change = np.subtract(normalized, known, out=self._room.of(len(known)).array[: len(known)])
-        if not change.any():
+        differ = _differing(known, points)
+        if differ is None:
             return
         self._own(score)
         self._own_total()
+        if not isinstance(differ, slice):
+            index = differ if isinstance(index, slice) else index[differ]
+            known, points = known[differ], points[differ]
+        change = np.subtract(points, known, out=self._room.of(len(known)).array[: len(known)], dtype=np.int64)
         if score.weight != 1:
             change *= score.weight
         self.total[index] += change
-        score.normalized[index] = normalized
+        if points.dtype.itemsize > score.normalized.dtype.itemsize:
+            score.widen()
+        score.normalized[index] = points
 
     def _own(self, score: Score) -> None:
         """Before its scores are changed."""
@@ -424,6 +449,7 @@ class KeptScores:
 
 #: Bytes of a number.
 _WIDE: Final = 8
+_ALL: Final = 1 << 62
 #: By so much the totals of rows that do not fit are lower: weights are 32 bits, and scores in range 7.
 _FAR: Final = 1 << 60
 #: Scores out of range that are no larger do not make up for that, whatever their weights.
@@ -449,12 +475,16 @@ class _Fitting:
             self._nodes = NodeSet(self._whole.table, np.flatnonzero(self._fits))
         return self._nodes
 
-    def of(self, score: Score) -> Ints:
-        """Their raw scores."""
-        column = score.raw[self._whole.index]
+    @property
+    def size_bytes(self) -> int:
+        rows = self._nodes.index if self._nodes is not None else None
+        return rows.nbytes if isinstance(rows, np.ndarray) else 0
+
+    def of(self, column: Ints, *, is_uniform: bool) -> Ints:
+        """Of scores of all rows, those of the rows that fit."""
         if self._fits is None:
             return column
-        if score.is_uniform:
+        if is_uniform:
             return column[: self._count]
         return column.take(self.nodes.index)  # type: ignore[arg-type]
 
@@ -465,11 +495,12 @@ def _highest(total: Ints) -> NDArray[np.intp]:
     return rows
 
 
-def _differing(before: Ints, after: ScoreColumn, known_count: int) -> RowIndex | None:
+def _differing(before: ScoreColumn, after: ScoreColumn, known_count: int = _ALL) -> RowIndex | None:
     """Where two columns differ; all rows if that is about everywhere, None for nowhere. Rows from `known_count` on are
     new: what the arrays hold of them is nothing, or of another node under another scale."""
     differ = before != after
-    differ[known_count:] = True
+    if known_count < len(after):
+        differ[known_count:] = True
     count = np.count_nonzero(differ)
     if count > len(after) * PICK_SHARE_MAX:
         return slice(0, len(after))

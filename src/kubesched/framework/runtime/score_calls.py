@@ -57,8 +57,6 @@ def raw_column(plugin: Any, state: CycleState, nodes: NodeSet, meter: Meter) -> 
         if isinstance(scores, Status):
             raise _score_failure(plugin, scores)
         try:
-            if type(scores) is np.ndarray and scores.dtype == _BYTE and scores.shape == (len(nodes),):
-                return scores
             return _column(scores, len(nodes))
         except _MISFITS as error:
             raise _score_failure(plugin, wrong_answer(plugin, "Score", f"scores are no column: {error}")) from None
@@ -112,14 +110,13 @@ def _rate_each(plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSet) -> I
 def normalized_scores(plugin: Any, state: CycleState, nodes: NodeSet, raw: Ints) -> Ints:
     """Scores in 0..100, from scratch; raises PluginFailure."""
     pod = state.pod_info.pod
+    scores: ScoreColumn = raw
     if hasattr(plugin, "normalize_rows"):
         scores = normalized_rows(plugin, state, raw, scale_of(plugin, state, raw))
     elif hasattr(plugin, "normalize_score"):
         scores = _normalized(plugin, len(raw), plugin.normalize_score, state, pod, nodes, raw.copy())
-    else:
-        scores = raw
     check_range(plugin, scores)
-    return scores
+    return np.asarray(scores, dtype=np.int64)
 
 
 def scale_of(plugin: Any, state: CycleState, raw: Ints) -> Any:
@@ -140,12 +137,15 @@ def is_same_scale(one: Any, other: Any) -> bool:
         return False
 
 
-def normalized_rows(plugin: Any, state: CycleState, raw: Ints, scale: Any) -> Ints:
-    """Scores by this scale, whether or not they are in range; raises PluginFailure."""
-    return _normalized(plugin, len(raw), plugin.normalize_rows, state, state.pod_info.pod, raw.copy(), scale)
+def normalized_rows(plugin: Any, state: CycleState, raw: Ints, scale: Any) -> ScoreColumn:
+    """Scores by this scale, whether or not they are in range, in bytes only if they are; raises PluginFailure."""
+    scores = _normalized(plugin, len(raw), plugin.normalize_rows, state, state.pod_info.pod, raw.copy(), scale)
+    if scores.dtype == _BYTE and len(scores) and scores[scores.argmax()] > MAX_NODE_SCORE:
+        return scores.astype(np.int64)
+    return scores
 
 
-def _normalized(plugin: Any, node_count: int, method: Callable[..., Any], *args: Any) -> Ints:
+def _normalized(plugin: Any, node_count: int, method: Callable[..., Any], *args: Any) -> ScoreColumn:
     answer: Any = call(plugin, "NormalizeScore", method, *args)
     if isinstance(answer, Status):
         raise normalize_failure(plugin, answer)
@@ -177,8 +177,10 @@ def _score_failure(plugin: Plugin, status: Status) -> PluginFailure:
     )
 
 
-def _column(scores: Any, node_count: int) -> Ints:
+def _column(scores: Any, node_count: int) -> ScoreColumn:
     """One of _MISFITS if that is what it is."""
+    if type(scores) is np.ndarray and scores.dtype == _BYTE and scores.shape == (node_count,):
+        return scores
     column: Ints = np.asarray(scores, dtype=np.int64)
     if column.shape != (node_count,):
         raise ValueError(f"want {node_count} of them, shape is {column.shape}")

@@ -101,8 +101,8 @@ class Score:
         #: Its scores are another evaluation's: PreScore has yet to run for this one.
         self.is_adopted = False
         self.raw: Ints = NO_SCORES
-        #: The same array as `raw` for plugins that do not normalise.
-        self.normalized: Ints = NO_SCORES
+        #: The same array as `raw` for plugins that do not normalise; bytes while those that do answer with bytes.
+        self.normalized: ScoreColumn = NO_SCORES
         #: The arrays are another evaluation's as well: whoever changes them first takes a copy.
         self.shares = False
         #: The memory of `raw`, from when it is first needed.
@@ -113,7 +113,7 @@ class Score:
     def allocate(self, capacity: int) -> None:
         """For a plugin that normalises."""
         self.raw, self._memory = np.zeros(capacity, dtype=np.int64), None
-        self.normalized = np.zeros(capacity, dtype=np.int64)
+        self.normalized = np.zeros(capacity, dtype=np.uint8)
         self.shares = False
 
     def begin(self, scores: ScoreColumn, capacity: int) -> None:
@@ -136,6 +136,10 @@ class Score:
             self.raw, self._memory = self.raw.copy(), None
             self.normalized = self.normalized.copy() if self.normalizes else self.raw
             self.shares = False
+
+    def widen(self) -> None:
+        """Before it holds normalised scores that are no bytes."""
+        self.normalized = self.normalized.astype(np.int64)
 
     def memory(self) -> vec[i64]:
         """`raw`, for loops that change it."""
@@ -160,4 +164,6 @@ class Score:
     @property
     def size_bytes(self) -> int:
         """Arrays that are shared belong to nobody: there are few of them, however many share."""
-        return 0 if self.shares else self.raw.nbytes * (2 if self.normalizes else 1)
+        if self.shares:
+            return 0
+        return self.raw.nbytes + (self.normalized.nbytes if self.normalizes else 0)
