@@ -299,6 +299,45 @@ def test_scores_in_bytes_must_be_in_range() -> None:
     assert isinstance(world.hold(), dict)
 
 
+class InFewWords(Signing):
+    """Rejects each node in words of its own, by numbers that a byte holds."""
+
+    name = "InFewWords"
+    filter_reads = Reads(row=aspects.REQUESTED)
+
+    def filter_rows(self, state: Any, pod: Pod, nodes: NodeSet) -> Verdicts | None:
+        statuses = [Status.unschedulable(f"{self.name}: {node.name}") for node in nodes]
+        rejects = np.array([self.rejects(node) for node in nodes])
+        return Verdicts(np.arange(1, len(nodes) + 1, dtype=np.uint8) * rejects, [None, *statuses])
+
+    def rejects(self, node: NodeInfo) -> bool:
+        return int(node.name[1:]) % 2 == 0
+
+
+class InOtherWords(InFewWords):
+    name = "InOtherWords"
+
+    def rejects(self, node: NodeInfo) -> bool:
+        return int(node.name[1:]) % 2 == 1
+
+
+def test_verdicts_may_be_numbers_of_any_kind() -> None:
+    world = World(InFewWords, InOtherWords, node_count=200)
+    for name in ("n0", "n1", "n0"):
+        said = []
+        for runtime in (world.kept, world.fresh):
+            state, evaluation = runtime.begin(PodInfo(world.pod()))
+            said.append(runtime.find_fits(state, evaluation).diagnosis.node_statuses.by_node())
+        nodes = world.state.nodes.all_nodes()
+        verdicts = world.fresh.fresh.evaluate(state, nodes)
+        by_name = {node.name: verdicts.statuses[why] for node, why in zip(nodes, verdicts.why, strict=True)}
+        assert said[0] == said[1] == by_name
+        assert {status.message for status in said[0].values()} == {
+            f"{'InOtherWords' if number % 2 else 'InFewWords'}: n{number}" for number in range(200)
+        }
+        world.place(name)
+
+
 class Prepared(Signing):
     """PreFilter says what all scores start from."""
 

@@ -95,21 +95,22 @@ class Reads:
 class Verdicts:
     """The answers of a vector Filter: `why[i]` is 0 where node i of the set fits, else an index into `statuses`.
 
-    `why` is int32, one entry per row of the asked set, in its order; `statuses[0]` is None.
+    `why` has one entry per row of the asked set, in its order; `statuses[0]` is None. It may be made of any integers,
+    and is read as int32.
     """
 
     __slots__ = ("_why", "domains", "of_domain", "statuses")
 
-    def __init__(self, why: NDArray[np.int32], statuses: list[Status | None]) -> None:
-        self._why: NDArray[np.int32] | None = why
+    def __init__(self, why: NDArray[np.integer[Any]], statuses: list[Status | None]) -> None:
+        self._why: NDArray[np.integer[Any]] | None = why
         self.statuses = statuses
         #: Where the answer is the same for all nodes of a domain: that answer by domain, and each row's domain.
-        self.of_domain: NDArray[np.int32] | None = None
+        self.of_domain: NDArray[np.integer[Any]] | None = None
         self.domains: NDArray[np.integer[Any]] | None = None
 
     @classmethod
     def by_domain(
-        cls, of_domain: NDArray[np.int32], domains: NDArray[np.integer[Any]], statuses: list[Status | None]
+        cls, of_domain: NDArray[np.integer[Any]], domains: NDArray[np.integer[Any]], statuses: list[Status | None]
     ) -> Verdicts:
         """`why[i]` is `of_domain[domains[i]]`; domain -1 is the last entry."""
         verdicts = cls.__new__(cls)
@@ -118,11 +119,14 @@ class Verdicts:
 
     @property
     def why(self) -> NDArray[np.int32]:
-        if self._why is None:
+        why = self._why
+        if why is None:
             assert self.of_domain is not None
             assert self.domains is not None
-            self._why = self.of_domain.take(self.domains)
-        return self._why
+            why = self.of_domain.take(self.domains)
+        said: NDArray[np.int32] = why.astype(np.int32, copy=False)
+        self._why = said
+        return said
 
     @classmethod
     def where(cls, rejected: NDArray[np.bool_], status: Status) -> Verdicts:

@@ -296,7 +296,7 @@ def _verdicts(counts: RequiredCounts, nodes: NodeSet) -> Verdicts | None:
     columns = [(said, nodes.table.domains_at(key, nodes.index)) for key, said in counts.verdicts().items()]
     if len(columns) == 1:
         return Verdicts.by_domain(*columns[0], _STATUSES)
-    why: NDArray[np.int32] | None = None
+    why: NDArray[np.uint8] | None = None
     for said, domains in columns:
         each = said.take(domains)
         why = each if why is None else np.maximum(why, each)

@@ -98,20 +98,20 @@ class RequiredCounts:
             if term.matches(theirs.namespace, theirs.labels, counts.namespace_labels):
                 _change(self.unwanted, term.topology_key, table, node, by)
 
-    def verdicts(self) -> dict[str, NDArray[np.int32]]:
+    def verdicts(self) -> dict[str, NDArray[np.uint8]]:
         """For each topology key the verdict on each domain: FITS, or the weightiest of what is wrong with it. Keys
         without a domain that is wrong are left out."""
-        verdicts: dict[str, NDArray[np.int32]] = {}
+        verdicts: dict[str, NDArray[np.uint8]] = {}
         for domains, verdict in ((self.repelling, REPELLED), (self.unwanted, UNWANTED)):
             for key, pods in domains.items():
-                said = (pods > 0) * np.int32(verdict)
+                said = (pods > 0) * np.uint8(verdict)
                 verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
         terms = self.new.terms.required
         # The first pod of a group may go wherever the topology labels are.
         alone = bool(terms) and self.new.meets_own_terms and not self.partners_exist
         for key in keys_of(terms):
             said = (
-                np.zeros(len(self.wanted[key]), np.int32) if alone else (self.wanted[key] <= 0) * np.int32(PARTNERLESS)
+                np.zeros(len(self.wanted[key]), np.uint8) if alone else (self.wanted[key] <= 0) * np.uint8(PARTNERLESS)
             )
             said[-1] = PARTNERLESS
             verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said

@@ -55,15 +55,30 @@ _TAKEN: Final = (POD_COUNT, "cpu", "memory", NONZERO_CPU, NONZERO_MEMORY)
 class NodeSet:
     """Some rows of a table: what a vector plugin is asked about. `len()` is the number of rows."""
 
-    __slots__ = ("_length", "index", "table")
+    __slots__ = ("_index", "_length", "_mask", "table")
 
     def __init__(self, table: NodeTable, index: RowIndex) -> None:
         self.table = table
-        self.index = index
+        self._index: RowIndex | None = index
+        self._mask: Bools | None = None
         self._length = index.stop - index.start if isinstance(index, slice) else len(index)
+
+    @classmethod
+    def where(cls, table: NodeTable, mask: Bools, count: int) -> NodeSet:
+        """The rows where a mask over all of them holds, `count` of them; they are looked for when somebody asks."""
+        nodes = cls(table, slice(0, 0))
+        nodes._index, nodes._mask, nodes._length = None, mask.copy(), count
+        return nodes
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def index(self) -> RowIndex:
+        if self._index is None:
+            assert self._mask is not None
+            self._index, self._mask = np.flatnonzero(self._mask), None
+        return self._index
 
     def rows(self) -> NDArray[np.intp]:
         if isinstance(self.index, slice):

@@ -472,7 +472,7 @@ class _Fitting:
     def nodes(self) -> NodeSet:
         if self._nodes is None:
             assert self._fits is not None
-            self._nodes = NodeSet(self._whole.table, np.flatnonzero(self._fits))
+            self._nodes = NodeSet.where(self._whole.table, self._fits, self._count)
         return self._nodes
 
     @property

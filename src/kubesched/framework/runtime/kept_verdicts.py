@@ -11,7 +11,7 @@ Arrays have the table's capacity; entries from `row_count` on mean nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,10 +182,9 @@ class KeptVerdicts:
         if answer is None:
             return 0
         ids = [self.status_id(status.of(plugin.name) if status is not None else None) for status in answer.statuses]
-        codes = np.array(ids, dtype=np.int32)
         if answer.of_domain is not None and answer.domains is not None:
-            return codes[answer.of_domain].take(answer.domains)
-        return codes[answer.why]
+            return _looked_up(ids, answer.of_domain).take(answer.domains)
+        return _looked_up(ids, answer.why)
 
     def status_id(self, status: Status | None) -> int:
         found = self._status_ids.get(status)
@@ -381,6 +380,17 @@ class KeptVerdicts:
 
     def _count(self) -> None:
         self.fit_count = int(np.count_nonzero(self.fits[: self._cluster.nodes.row_count]))
+
+
+def _looked_up(ids: list[int], places: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """`ids` at these places. Mostly they follow one another from the second on, and then to add is faster."""
+    if len(places) > FEW_ROWS and len(ids) > 1:
+        shift = ids[1] - 1
+        if all(ids[k] == k + shift for k in range(1, len(ids))):
+            looked_up: NDArray[np.int32] = (places > 0) * np.int32(shift)
+            looked_up += places.astype(np.int32, copy=False)
+            return looked_up
+    return np.array(ids, dtype=np.int32).take(places)
 
 
 _NO_ROWS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
