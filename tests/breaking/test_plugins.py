@@ -185,9 +185,10 @@ def test_events_that_cannot_be_registered_are_a_matter_of_the_start(wrong: Calla
         Cluster(NODES, plugins=[odd])
 
 
-def test_normalizing_rows_needs_a_scale() -> None:
-    odd = type("Odd", (Plugin,), {"name": "Odd", **{n: RIGHT[n] for n in ("score_rows", "normalize_rows")}})
-    with pytest.raises(PluginSetupError, match="plugin Odd: normalize_rows needs score_scale"):
+@pytest.mark.parametrize(("alone", "lacking"), [("normalize_rows", "score_scale"), ("score_scale", "normalize_rows")])
+def test_normalizing_rows_takes_two_steps(alone: str, lacking: str) -> None:
+    odd = type("Odd", (Plugin,), {"name": "Odd", **{n: RIGHT[n] for n in ("score_rows", alone)}})
+    with pytest.raises(PluginSetupError, match=f"plugin Odd: {alone} needs {lacking}"):
         Cluster(NODES, plugins=[odd])
 
 

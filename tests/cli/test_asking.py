@@ -135,7 +135,8 @@ def test_a_kubeconfig_in_the_environment_is_enough_to_ask(command, kubeconfig, m
 
 def test_nobody_waits_for_a_dump_to_be_typed(capsys):
     assert main(["queue"]) == 2
-    assert "Name a scheduler (--server, --kubeconfig, $KUBECONFIG) or a dump (FILE, - for" in capsys.readouterr().err
+    said = "Name a scheduler (--server, --kubeconfig, $KUBECONFIG, ~/.kube/config) or a dump (FILE, - for"
+    assert said in capsys.readouterr().err
 
 
 WRONG = {

@@ -471,6 +471,61 @@ def test_the_scores_that_a_scale_is_made_of_are_not_to_be_changed() -> None:
     assert "read-only" in found
 
 
+class Ranks:
+    """A scale that keeps the scores that it was made of."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ranks) and np.array_equal(self.raw, other.raw)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_scale_may_keep_the_scores_that_it_was_made_of() -> None:
+    class ByRank(Fractions):
+        def points(self, node: NodeInfo) -> Any:
+            return len(node.pods)
+
+        def score_scale(self, state: Any, pod: Pod, raw: Any) -> Any:
+            return Ranks(raw)
+
+        def normalize_rows(self, state: Any, pod: Pod, raw: Any, scale: Any) -> Any:
+            return raw * 100 // max(int(scale.raw.max()), 1)
+
+    world = World(ByRank, node_count=3)
+    for name in ("n1", "n0", "n0", "n0"):
+        world.hold()
+        world.place(name)
+    world.hold()
+
+
+@pytest.mark.parametrize("first", ["n0", "n7"])
+def test_scores_that_were_all_the_same_are_so_no_more_when_one_changes(first: str) -> None:
+    """Where all are the same it does not matter whose scores the scale is made of."""
+
+    class Sized(Fractions):
+        score_reads = Reads(row=aspects.LABELS)
+
+        def points(self, node: NodeInfo) -> Any:
+            return 30 if "big" in node.labels else 5
+
+        def score_scale(self, state: Any, pod: Pod, raw: Any) -> int:
+            return int(raw.max())
+
+        def normalize_rows(self, state: Any, pod: Pod, raw: Any, scale: int) -> Any:
+            return raw * 100 // scale
+
+    world = World(Sized, node_count=40)
+    world.hold()
+    world.place("n20", cpu="8")  # so that not all fit
+    world.hold()
+    for name, labels in ((first, {"big": ""}), ("n39", {"big": ""}), (first, {}), ("n39", {})):
+        world.set_node(name, **labels)
+        world.hold()
+
+
 @pytest.mark.parametrize("method", ["score_scale", "normalize_rows"])
 def test_to_normalize_is_no_way_to_end_the_scheduler(method: str) -> None:
     class Odd(Fractions):

@@ -39,5 +39,8 @@ def test_what_is_out_of_bounds_counts_as_the_nearest(copies: int) -> None:
     assert column.tolist() == [-30, -20, 0, 20, 2**62, -(2**62)] * copies
 
 
-def test_the_highest_of_no_scores_is_0() -> None:
-    assert score_scaling.highest(np.empty(0, dtype=np.int64)) == 0
+@pytest.mark.parametrize("raw", [[], [-5], [-7, 0]], ids=str)
+def test_the_highest_is_never_below_0(raw: list[int]) -> None:
+    column = np.array(raw, dtype=np.int64)
+    assert score_scaling.highest(column) == 0
+    assert score_scaling.scaled(column, 0).tolist() == [0] * len(raw)

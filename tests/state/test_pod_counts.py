@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kubesched.api.core import Pod
 from kubesched.api.selectors import match_labels
 from kubesched.state import consistency, pod_counts, tallies
-from kubesched.state.affinity_terms import NamespaceScope, PodMatch
+from kubesched.state.affinity_terms import AffinityTerms, NamespaceScope, PodMatch, affinity_terms
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_counts import TermKind
 from kubesched.state.tallies import Parts, mixed_sums
@@ -191,3 +192,23 @@ def test_the_self_check_finds_what_is_wrong() -> None:
     (finding,) = consistency.check(state)
     assert finding.endswith("has other sums per domain")
     assert np.array_equal(tally.counts[:3], [1, 1, 0])
+
+
+def test_the_self_check_reads_terms_once_for_all_pods_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Production asks for it between two decisions, whatever the number of pods."""
+    state = cluster()
+    counts = state.nodes.pod_counts
+    for number in range(30):
+        pod = make_pod(f"g{number}").labels(WEB).node(f"n{number % 3}").pod_affinity(ZONE, WEB, weight=1 + number % 3)
+        state.set_pod(pod.obj())
+    for placed in counts.terms_about("default", WEB):
+        counts.tally_of(placed)
+    read: list[str] = []
+
+    def noted(pod: Pod) -> AffinityTerms:
+        read.append(pod.metadata.name)
+        return affinity_terms(pod)
+
+    monkeypatch.setattr(pod_counts, "affinity_terms", noted)
+    assert consistency.check(state) == []
+    assert len(read) <= 5

@@ -7,6 +7,8 @@ keeps it, whatever classes there are.
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,12 +16,15 @@ from kubesched.apiserver import admission, metadata, views
 from kubesched.apiserver.resources import BY_PATH, Resource, by_kind
 from kubesched.apiserver.rules import rules_for
 from kubesched.apiserver.schema import WrongType, review, struct_of
-from kubesched.apiserver.status import bad_request
+from kubesched.apiserver.status import Refusal, bad_request
 from kubesched.apiserver.store import Json
 from kubesched.apiserver.writing import create_object
+from kubesched.manifests import Document, ManifestError
 
 if TYPE_CHECKING:
     from kubesched.apiserver.api import Api
+
+log = logging.getLogger("kubesched.apiserver")
 
 _FIRST = {"Namespace": 0, "PriorityClass": 1, "StorageClass": 2, "Node": 3}
 _NAMESPACES = BY_PATH["", "v1", "namespaces"]
@@ -28,9 +33,32 @@ _NAMESPACES = BY_PATH["", "v1", "namespaces"]
 def load(api: Api, documents: Iterable[Json]) -> int:
     """Stores the objects, those that others refer to first. Raises Refusal for one that is wrong."""
     flat = [item for document in documents for item in _unpacked(document)]
-    for document in sorted(flat, key=lambda d: _FIRST.get(d.get("kind", ""), len(_FIRST))):
+    for document in sorted(flat, key=lambda d: _rank(d.get("kind", ""))):
         _load_one(api, document)
     return len(flat)
+
+
+def load_documents(api: Api, documents: Iterable[Document], *, leave_out_unknown: bool) -> int:
+    """The same from files. ManifestError for an object that is wrong. Kinds that this server does not know are wrong,
+    or left out with a line in the log."""
+    count = 0
+    left_out: Counter[tuple[str, str]] = Counter()
+    for document in sorted(documents, key=lambda d: _rank(d.kind)):
+        if leave_out_unknown and by_kind(document.api_version, document.kind) is None:
+            left_out[document.api_version, document.kind] += 1
+            continue
+        try:
+            _load_one(api, document.manifest)
+        except Refusal as refusal:
+            raise ManifestError(document.source, refusal.message) from None
+        count += 1
+    for (api_version, kind), objects in left_out.items():
+        log.warning("objects left out, their kind is not served here kind=%s/%s count=%d", api_version, kind, objects)
+    return count
+
+
+def _rank(kind: str) -> int:
+    return _FIRST.get(kind, len(_FIRST))
 
 
 def _unpacked(document: Json) -> list[Json]:

@@ -52,7 +52,8 @@ async def serve(options: ServeOptions, started: Callable[[Server], None] | None 
     for path in options.load:
         if path == options.save and not path.exists():
             continue  # the first run of a cluster that is kept there
-        count = server.load(document.manifest for document in read_path(path))
+        # What is left out would be gone from the file in the end.
+        count = server.load_documents(read_path(path), leave_out_unknown=options.save is None)
         log.info("objects loaded path=%s count=%d", path, count)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -45,6 +45,7 @@ from kubesched.apiserver.representation import YAML, as_yaml, wants_yaml
 from kubesched.apiserver.status import Refusal
 from kubesched.apiserver.store import Json, Store
 from kubesched.clock import Chance, Clock, RealClock
+from kubesched.manifests import Document
 from kubesched.tls import ServerCertificate, server_context
 
 log = logging.getLogger("kubesched.apiserver")
@@ -176,6 +177,10 @@ class Server:
     def load(self, documents: Iterable[Json]) -> int:
         """Takes objects in as they are in a manifest or a dump, status included; how many there were."""
         return loading.load(self.api, documents)
+
+    def load_documents(self, documents: Iterable[Document], *, leave_out_unknown: bool) -> int:
+        """The same from files; an object that is wrong is a ManifestError, which says where it is."""
+        return loading.load_documents(self.api, documents, leave_out_unknown=leave_out_unknown)
 
     def save(self, path: Path) -> int:
         """Writes what was made since the server came up as manifests, to a file or a folder; how many objects."""

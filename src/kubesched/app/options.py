@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kubesched import config
 from kubesched.api.errors import KubeschedError
 from kubesched.app import flags as flag_rules
@@ -44,17 +46,13 @@ def load(flags: Flags, gates: FeatureGates) -> Loaded:
     source = Path(flags.config) if flags.config else None
     loaded = config.load(source, plugins=outside.infos, enable=outside.named, gates=gates, elects=False)
     loaded = flag_rules.apply(flags, loaded, gates)
+    if flags.embedded and "leader-elect" not in flags.changed:
+        # There is nobody else who could lead.
+        loaded = replace(loaded, leader_election=replace(loaded.leader_election, leader_elect=False))
     outside.tell()
-    if elects(flags, loaded, embedded=flags.embedded) and (hint := config.lease_hint(loaded)):
+    if loaded.leader_election.leader_elect and (hint := config.lease_hint(loaded)):
         log.warning(hint)
     return Loaded(loaded, plugin_loading.merged(IN_TREE, outside.classes))
-
-
-def elects(flags: Flags, configuration: Configuration, *, embedded: bool) -> bool:
-    """Whether it takes part in leader election. With an embedded server there is nobody else: only if asked for."""
-    if embedded and "leader-elect" not in flags.changed:
-        return False
-    return configuration.leader_election.leader_elect
 
 
 def files(flags: Flags) -> tuple[Path, ...]:

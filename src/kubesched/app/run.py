@@ -16,7 +16,7 @@ import os
 import platform
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,12 +29,12 @@ from kubesched.app.dumps import dump_and_compare
 from kubesched.app.flags import Flags
 from kubesched.app.garbage import collect_rarely, keep_all
 from kubesched.app.live import LeaseLostError, LiveOptions, LiveScheduler
-from kubesched.app.options import elects, files
+from kubesched.app.options import files
 from kubesched.app.options import load as load_options
 from kubesched.app.reload import Reloader
 from kubesched.app.secure_serving import SecureServing, health_checks
 from kubesched.app.settling import settled
-from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, PemSource, UserConfig, load
+from kubesched.client.kubeconfig import ClientConfig, ClusterConfig, KubeconfigError, PemSource, UserConfig, load
 from kubesched.client.rest import ApiClient, connect
 from kubesched.clock import Clock, RealClock
 from kubesched.metrics import LimitError, Limits, parse_allowed
@@ -73,16 +73,29 @@ async def run(options: RunOptions) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_stop)
     if not options.embedded:
-        connection = load(options.kubeconfig or None, context=options.context, server=options.master)
+        connection = _connection(options)
         return await _run_live(connection, options, stop, None)
     server = Server(port=options.port, node_simulator=options.node_simulator, controllers=tuple(CONTROLLERS))
     for path in options.load:
-        count = server.load(document.manifest for document in manifests.load(path))
+        count = server.load_documents(manifests.load(path), leave_out_unknown=True)
         log.info("objects loaded path=%s count=%d", path, count)
     async with server:
         if options.kubeconfig_out is not None:
-            write_kubeconfig(server, options.kubeconfig_out)
+            try:
+                write_kubeconfig(server, options.kubeconfig_out)
+            except OSError as error:
+                raise KubeschedError(f"--kubeconfig-out {options.kubeconfig_out}: {error.strerror or error}") from None
         return await _run_live(connection_to(server), options, stop, server)
+
+
+def _connection(options: RunOptions) -> ClientConfig:
+    try:
+        return load(options.kubeconfig or None, context=options.context, server=options.master)
+    except KubeconfigError as error:
+        if not options.kubeconfig:
+            raise
+        named_by = f"{options.flags.config}: clientConnection.kubeconfig" if options.flags.config else "--kubeconfig"
+        raise KubeschedError(f"{named_by}: {error}") from error
 
 
 def connection_to(server: Server) -> ClientConfig:
@@ -96,7 +109,7 @@ def connection_to(server: Server) -> ClientConfig:
 async def _run_live(connection: ClientConfig, options: RunOptions, stop: asyncio.Event, server: Server | None) -> int:
     _log_settings(options)
     collect_rarely()
-    live = LiveScheduler(connection, replace(options.live, leader_elect=_elects(options)), clock=RealClock())
+    live = LiveScheduler(connection, options.live, clock=RealClock())
     live.metrics.limits = _limits(options.flags)
     serving = _serving(live, options)
     if serving is not None:
@@ -163,13 +176,10 @@ def _log_settings(options: RunOptions) -> None:
     lease = f"{config.leader_election.resource_namespace}/{config.leader_election.resource_name}"
     log.info(
         "settings leader_elect=%s lease=%s secure_port=%d qps=%g burst=%d initial_backoff_s=%d max_backoff_s=%d",
-        _elects(options), lease, _port(options), config.client_connection.qps, config.client_connection.burst,
+        config.leader_election.leader_elect, lease, _port(options),
+        config.client_connection.qps, config.client_connection.burst,
         config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds,
     )  # fmt: skip
-
-
-def _elects(options: RunOptions) -> bool:
-    return elects(options.flags, options.live.config, embedded=options.embedded)
 
 
 def _port(options: RunOptions) -> int:

@@ -132,7 +132,9 @@ class SecureServing:
         """Raises `ServingError`, also when the cluster must be asked whom to trust and cannot be."""
         try:
             await self._server.start()
-        except (PortTakenError, CertificateError) as error:
+        except PortTakenError as error:
+            raise ServingError(f"--bind-address, --secure-port: {error}") from error
+        except CertificateError as error:
             raise ServingError(str(error)) from error
         if self._flags.authentication_skip_lookup:
             return

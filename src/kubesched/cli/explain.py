@@ -80,7 +80,7 @@ def _explain_manifests(args: argparse.Namespace, pod: str) -> int:
         pod = f"{args.namespace}/{pod}"
     explanation = cluster.explain(sys.stdin.read() if pod == "-" else pod)
     _show(explanation, args.output, details=args.details)
-    return 0
+    return 0 if explanation.error is None else 1
 
 
 def _show(explanation: Explanation, output: str, *, details: bool) -> None:

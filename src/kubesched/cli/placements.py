@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from kubesched.cli import tables
 from kubesched.cli.tables import add_names
 from kubesched.scheduler.queue import QueuedPod, SchedulingQueue
 from kubesched.state.cluster_state import ClusterState
@@ -12,7 +13,7 @@ from kubesched.state.node_info import NodeInfo
 
 
 def show(state: ClusterState, queue: SchedulingQueue, console: Console | None = None) -> None:
-    console = console or Console()
+    console = console or tables.console()
     console.print(_nodes(state.nodes_in_turn()), crop=False)
     waiting = sorted([*queue.parked, *queue.backoff], key=lambda pod: pod.key)
     if waiting:

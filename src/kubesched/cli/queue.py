@@ -59,7 +59,8 @@ def _dump(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
         return _read(filename), "default"
     if not asking.is_possible(args):
         raise KubeschedError(
-            "whose queues? Name a scheduler (--server, --kubeconfig, $KUBECONFIG) or a dump (FILE, - for stdin)"
+            "whose queues? Name a scheduler (--server, --kubeconfig, $KUBECONFIG, ~/.kube/config) or a dump "
+            "(FILE, - for stdin)"
         )
     logs.setup("text", args.verbosity)
     connection = asking.connection(args)
@@ -67,11 +68,10 @@ def _dump(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def show(dump: Mapping[str, Any], console: Console | None = None) -> None:
-    from rich.console import Console
-
+    from kubesched.cli import tables
     from kubesched.cli.tables import full_width
 
-    console = console or Console()
+    console = console or tables.console()
     waiting = [(queue, pod) for queue in _QUEUES for pod in dump.get(queue, ())]
     if waiting:
         table = _table(waiting)

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.cli import tables
 from kubesched.cli.tables import add_names, full_width, widest
 from kubesched.framework.results import PostFilterPreview
 from kubesched.scheduler.explanation import Explanation
@@ -23,7 +24,7 @@ _GIB, _MIB = 1 << 30, 1 << 20
 
 
 def show(explanation: Explanation, console: Console | None = None) -> None:
-    console = console or Console()
+    console = console or tables.console()
     for part in _parts(explanation, console):
         console.print(part, crop=False)
 

@@ -11,13 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.cli import tables
 from kubesched.cli.tables import add_names
 
 Report = Mapping[str, Any]
 
 
 def show(report: Report, console: Console | None = None) -> None:
-    console = console or Console()
+    console = console or tables.console()
     for part in _parts(report):
         console.print(part, highlight=False, crop=False)
 

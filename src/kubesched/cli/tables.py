@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -14,6 +16,13 @@ def add_names(table: Table, header: str, names: Iterable[str], **more: Any) -> N
     """A column that is never narrower than its names: others give way, and at last the table is wider than the
     terminal (print it with `crop=False`)."""
     table.add_column(header, no_wrap=True, min_width=widest(header, *names), **more)
+
+
+def console() -> Console:
+    """For standard output. Where no terminal is wrapped to, nothing is: the reader may be a program."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return Console()
+    return Console(width=_ENDLESS)
 
 
 def widest(*words: str) -> int:

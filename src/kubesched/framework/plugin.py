@@ -14,7 +14,9 @@ Status, `rate(state, pod)` one from a NodeInfo to the raw score. They are asked 
 they return is used for pods with the same sign until those run again. Rules of `row_rules.py` are asked about many rows
 in one call.
 
-Methods answer None for success, or a `Status`. What they raise becomes an ERROR status with the plugin's name.
+Methods answer None for success, or a `Status`. What they raise becomes an ERROR status with the plugin's name. `nodes`
+is a `NodeSet`: it has a length, yields NodeInfos, and `nodes.table` has columns to be read at `nodes.index`. Scores are
+whole numbers: of fractions the part behind the point is dropped.
 
     pre_enqueue(pod)                                   may the pod enter the active queue at all?
     less(a, b)                                         QueueSort: does queued pod a go before b?
@@ -25,7 +27,10 @@ Methods answer None for success, or a `Status`. What they raise becomes an ERROR
     post_filter_preview(state, pod, diagnosis)         what post_filter would do, for explanations; changes nothing
     pre_score(state, pod, nodes)                       once per attempt, with the nodes that fit; may Skip
     score / score_rows                                 how good is the node?
-    normalize_score / score_scale + normalize_rows     bring scores into 0..100 (score_scale is not to change them)
+    normalize_score(state, pod, nodes, raw)            bring scores into 0..100: an array, in the order of the nodes
+    score_scale(state, pod, raw)                       or in two steps, faster where few scores change: what the nodes
+    normalize_rows(state, pod, raw, scale)             that fit tell (read only; answer with anything that compares by
+                                                       ==), and some or all scores by this
     shown_scores(raw)                                  raw scores to show, if those for normalising carry marks
     reserve / unreserve(state, pod, node_name)         the node is chosen: take (give back) what is ours
     permit(state, pod, node_name)                      let go, reject, or hold: (Status.wait(), timeout in seconds)

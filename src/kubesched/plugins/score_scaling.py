@@ -19,7 +19,7 @@ Points: TypeAlias = NDArray[np.uint8]
 
 
 def highest(raw: Ints) -> int:
-    return int(raw.max()) if len(raw) else 0
+    return max(0, int(raw.max())) if len(raw) else 0
 
 
 def scaled(raw: Ints, top: int) -> Points:

@@ -10,8 +10,8 @@ without Node object, which appear in no tally.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -211,33 +211,44 @@ class PodCounts:
 
     # -- the self-check
 
-    def findings(self, infos: Iterable[NodeInfo]) -> list[str]:
+    def findings(self, infos: Collection[NodeInfo]) -> list[str]:
         """Where the tallies differ from a count of the pods of `infos`, all nodes of the table."""
         self._follow_namespaces()
-        infos = list(infos)
+        names = {info.row: info.name for info in infos if info.row >= 0}
+        samples: dict[ClassKey, PodInfo] = {}
+        pods_by_row: dict[ClassKey, Counter[int]] = {}
+        holders: dict[tuple[TermKind, AffinityTerm], list[ClassKey]] = {}
+        for info in infos:
+            for pod in info.pods.values():
+                key = _made_class_key(pod)
+                if key not in samples:
+                    samples[key], pods_by_row[key] = pod, Counter()
+                    for term in _terms_of(pod):
+                        holders.setdefault(term, []).append(key)
+                pods_by_row[key][info.row] += 1
         findings = []
-        row_count = sum(info.row >= 0 for info in infos)
-        for key, tally in self._tallies.items():
-            for info in infos:
-                if info.row < 0:
-                    continue
-                have, want = int(tally.counts[info.row]), sum(self._recount(key, pod) for pod in info.pods.values())
-                if have != want:
-                    findings.append(f"node {info.name}: tally of {key} is {have}, recount {want}")
-            findings += [f"tally of {key} has other sums per domain" for _ in tally.wrong_sums(row_count)]
-        counted = sum(count for pods in self._classes.values() for count in pods.nodes.values())
+        for counted, tally in self._tallies.items():
+            if isinstance(counted, PlacedTerm):
+                classes = holders.get((counted.kind, counted.term), [])
+            else:
+                classes = [key for key, pod in samples.items() if self.matches(counted, pod)]
+            recount = np.zeros(len(tally.counts), dtype=np.int64)
+            for key in classes:
+                for row, pods in pods_by_row[key].items():
+                    if row >= 0:
+                        recount[row] += pods
+            for row in np.flatnonzero(tally.counts != recount).tolist():
+                if row in names:
+                    have, want = tally.counts[row], recount[row]
+                    findings.append(f"node {names[row]}: tally of {counted} is {have}, recount {want}")
+            findings += [f"tally of {counted} has other sums per domain" for _ in tally.wrong_sums(len(names))]
+        known = sum(count for pods in self._classes.values() for count in pods.nodes.values())
         present = sum(len(info.pods) for info in infos)
-        if counted != present:
-            findings.append(f"classes hold {counted} pods, nodes {present}")
-        wanted_terms = {(kind, term) for info in infos for pod in info.pods.values() for kind, term in _terms_of(pod)}
-        if self._terms.keys() != wanted_terms:
-            findings.append(f"{len(self._terms)} terms of placed pods are indexed, recount {len(wanted_terms)}")
+        if known != present:
+            findings.append(f"classes hold {known} pods, nodes {present}")
+        if self._terms.keys() != holders.keys():
+            findings.append(f"{len(self._terms)} terms of placed pods are indexed, recount {len(holders)}")
         return findings
-
-    def _recount(self, key: PodMatch | PlacedTerm, pod: PodInfo) -> bool:
-        if isinstance(key, PlacedTerm):
-            return (key.kind, key.term) in _terms_of(pod)
-        return self.matches(key, pod)
 
     # -- classes
 
@@ -331,14 +342,17 @@ def class_key(pod: PodInfo) -> ClassKey:
     """Pods with equal keys are of one class. The order of labels counts, which may make two classes out of one."""
     key = pod.class_key
     if key is None:
-        metadata, spec = pod.pod.metadata, pod.pod.spec
-        terms = b""
-        if has_terms(pod.pod):
-            assert spec.affinity is not None
-            terms = encoded((spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity))
-        key = (metadata.namespace, encoded(metadata.labels), metadata.deletion_timestamp is not None, terms)
-        pod.class_key = key
+        key = pod.class_key = _made_class_key(pod)
     return key
+
+
+def _made_class_key(pod: PodInfo) -> ClassKey:
+    metadata, spec = pod.pod.metadata, pod.pod.spec
+    terms = b""
+    if has_terms(pod.pod):
+        assert spec.affinity is not None
+        terms = encoded((spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity))
+    return metadata.namespace, encoded(metadata.labels), metadata.deletion_timestamp is not None, terms
 
 
 def _terms_of(pod: PodInfo) -> list[tuple[TermKind, AffinityTerm]]:

@@ -8,6 +8,7 @@ method that takes other arguments than the contract says, a constructor that rai
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -77,6 +78,8 @@ def check_plugin(plugin: type[Plugin]) -> frozenset[str]:
             _check_signature(plugin, method, found, parameters)
     if hasattr(plugin, "normalize_rows") and not hasattr(plugin, "score_scale"):
         raise PluginSetupError(f"plugin {plugin.name}: normalize_rows needs score_scale beside it")
+    if hasattr(plugin, "score_scale") and not hasattr(plugin, "normalize_rows"):
+        raise PluginSetupError(f"plugin {plugin.name}: score_scale needs normalize_rows beside it")
     if unknown := set(plugin.sign_ignores) - ANY_DIFFERENCE:
         raise PluginSetupError(
             f"plugin {plugin.name}: sign_ignores names {', '.join(map(repr, sorted(unknown)))}, "
@@ -149,7 +152,18 @@ def _make(name: str, registry: Mapping[str, type[Plugin]], args: Any, handle: Ha
     except KubeschedError as error:
         raise PluginSetupError(f'initializing plugin "{name}": {error}') from error
     except Exception as fault:
-        raise PluginSetupError(f'initializing plugin "{name}": {type(fault).__name__}: {fault}') from fault
+        raise PluginSetupError(
+            f'initializing plugin "{name}": {type(fault).__name__}: {fault}{_raised_at(factory, fault)}'
+        ) from fault
+
+
+def _raised_at(factory: type[Plugin], fault: BaseException) -> str:
+    """The last place in the plugin's own file."""
+    code = getattr(factory.__init__, "__code__", None)
+    if code is None:
+        return ""
+    lines = [at.lineno for at in traceback.extract_tb(fault.__traceback__) if at.filename == code.co_filename]
+    return f" ({code.co_filename}, line {lines[-1]})" if lines else ""
 
 
 def _check_signature(plugin: type[Plugin], method: str, found: Any, parameters: tuple[str, ...]) -> None:

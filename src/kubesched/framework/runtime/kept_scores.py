@@ -381,9 +381,9 @@ class KeptScores:
             score.is_uniform = bool((raw == raw[0]).all())
         else:
             self._own(score)
-            score.raw[asked] = raw
             column = score.raw[whole]
-            score.is_uniform &= bool((raw == column[0]).all())
+            score.is_uniform &= bool((raw == column[0]).all())  # as it was: the first row may be among those asked
+            score.raw[asked] = raw
         scale = scale_of(score.plugin, self._state, fitting.of(column, is_uniform=score.is_uniform))
         score.scaled_count = whole.stop if fitting.is_whole else -1
         if not is_same_scale(scale, score.scale):

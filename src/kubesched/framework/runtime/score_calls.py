@@ -121,7 +121,7 @@ def normalized_scores(plugin: Any, state: CycleState, nodes: NodeSet, raw: Ints)
 
 def scale_of(plugin: Any, state: CycleState, raw: Ints) -> Any:
     """What brings scores into 0..100 where the nodes that fit have these raw ones; raises PluginFailure."""
-    lent = raw.view()
+    lent = raw.copy()  # it may keep it, to compare with what comes later
     lent.flags.writeable = False
     scale: Any = call(plugin, "NormalizeScore", plugin.score_scale, state, state.pod_info.pod, lent)
     if isinstance(scale, Status):
