@@ -7,7 +7,7 @@ import pytest
 
 from kubesched.api.core import Pod
 from kubesched.api.selectors import match_labels
-from kubesched.state import consistency, pod_counts, tallies
+from kubesched.state import consistency, node_table, pod_counts, tallies
 from kubesched.state.affinity_terms import AffinityTerms, NamespaceScope, PodMatch, affinity_terms
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_counts import TermKind
@@ -212,3 +212,23 @@ def test_the_self_check_reads_terms_once_for_all_pods_that_are_alike(monkeypatch
     monkeypatch.setattr(pod_counts, "affinity_terms", noted)
     assert consistency.check(state) == []
     assert len(read) <= 5
+
+
+def test_values_of_labels_that_no_node_has_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_table, "_VALUES_MIN", 4)
+    state = cluster()
+    table = state.nodes
+    tally = table.pod_counts.tally(match("web"))
+    versions = []
+    for number in range(30):
+        state.set_node(make_node("n1").zone(f"b{number}").obj())  # a node changes the label
+        state.remove_node(f"c{number - 1}")
+        state.set_node(make_node(f"c{number}").zone(f"c{number}").obj())  # another takes the place of the one before
+        column, domains = table.label_column(ZONE), table.domains(ZONE)
+        assert len(column.values) <= 9
+        assert [column.values.values[code] for code in column.codes[:4]] == ["a", f"b{number}", "a", f"c{number}"]
+        sums = tally.per_domain(domains)
+        assert [int(sums[domain]) for domain in domains.of_row] == [1, 1, 1, 0]
+        versions.append(column.version)
+        assert consistency.check(state) == []
+    assert versions == sorted(set(versions))

@@ -110,9 +110,9 @@ class HypotheticalTable(NodeTable):
             info for info in infos if any(used.protocol == protocol and used.port == port for used in info.port_counts)
         ]
 
-    def _make_label_column(self, key: str) -> LabelColumn:
+    def _make_label_column(self, key: str, version: int = 0) -> LabelColumn:
         source = self._parent.label_column(key)
-        return LabelColumn(source.values, source.codes[self._parent_rows])
+        return LabelColumn(source.values, source.codes[self._parent_rows], version)
 
     def _root(self) -> NodeTable:
         table: NodeTable = self

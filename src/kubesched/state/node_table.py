@@ -42,6 +42,9 @@ TaintKey: TypeAlias = tuple[str, str, str]
 AMOUNT_MAX = (1 << 62) - 1
 _ALLOCATABLE_MAX = AMOUNT_MAX - 1
 _ROWS_MIN = 64
+#: So many values of a label may be known: some, and more for each node.
+_VALUES_MIN = 1024
+_VALUES_PER_ROW = 2
 
 #: Lines of what pods take that are no resources: how many pods there are, and what scoring assumes of them at least.
 POD_COUNT: Final = "(pods)"
@@ -108,14 +111,18 @@ class NodeSet:
 
 
 class LabelColumn:
-    """The values of one label key, coded; -1 where the node lacks the label. `version` grows when a code changes."""
+    """The values of one label key, coded; -1 where the node lacks the label. `version` grows when a code changes.
+
+    Once most values are nobody's any more, another column with other codes takes its place: whoever keeps codes looks
+    at the version.
+    """
 
     __slots__ = ("codes", "values", "version")
 
-    def __init__(self, values: Interner[str], codes: Codes) -> None:
+    def __init__(self, values: Interner[str], codes: Codes, version: int = 0) -> None:
         self.values = values
         self.codes = codes
-        self.version = 0
+        self.version = version
 
     def holds(self, accepts: Callable[[str], bool], *, absent: bool) -> Bools:
         """A table to look codes up in: `holds(...)[codes]` says for each node whether its value is accepted.
@@ -390,6 +397,8 @@ class NodeTable:
                 if label.codes[row] != code:
                     label.codes[row] = code
                     label.version += 1
+                    if len(label.values) > max(_VALUES_MIN, _VALUES_PER_ROW * self.row_count):
+                        self._labels[key] = self._make_label_column(key, label.version + 1)
             if old is not None and zone_of(old) != zone_of(node):
                 self.membership_version += 1
         if changed & aspects.IMAGES:
@@ -422,13 +431,13 @@ class NodeTable:
         self.pod_counts.grow(capacity)
         self.capacity = capacity
 
-    def _make_label_column(self, key: str) -> LabelColumn:
+    def _make_label_column(self, key: str, version: int = 0) -> LabelColumn:
         values: Interner[str] = Interner()
         codes = np.full(self.capacity, -1, dtype=np.int32)
         for row, info in enumerate(self.infos):
             assert info.node is not None
             codes[row] = _label_code(values, info.node, key)
-        return LabelColumn(values, codes)
+        return LabelColumn(values, codes, version)
 
     # -- images
 
