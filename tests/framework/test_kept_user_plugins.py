@@ -318,22 +318,27 @@ class InOtherWords(InFewWords):
     name = "InOtherWords"
 
     def rejects(self, node: NodeInfo) -> bool:
-        return int(node.name[1:]) % 2 == 1
+        return int(node.name[1:]) % 4 == 1
 
 
 def test_verdicts_may_be_numbers_of_any_kind() -> None:
     world = World(InFewWords, InOtherWords, node_count=200)
     for name in ("n0", "n1", "n0"):
-        said = []
+        said: list[dict[str, Any]] = []
         for runtime in (world.kept, world.fresh):
             state, evaluation = runtime.begin(PodInfo(world.pod()))
-            said.append(runtime.find_fits(state, evaluation).diagnosis.node_statuses.by_node())
+            assert runtime.find_fits(state, evaluation).count == 50
+            kept = evaluation.verdicts
+            codes = kept.first_rejections(200).tolist()
+            said.append({f"n{row}": kept.statuses[code] for row, code in enumerate(codes) if code})
         nodes = world.state.nodes.all_nodes()
         verdicts = world.fresh.fresh.evaluate(state, nodes)
-        by_name = {node.name: verdicts.statuses[why] for node, why in zip(nodes, verdicts.why, strict=True)}
+        by_name = {node.name: verdicts.statuses[why] for node, why in zip(nodes, verdicts.why, strict=True) if why}
         assert said[0] == said[1] == by_name
-        assert {status.message for status in said[0].values()} == {
-            f"{'InOtherWords' if number % 2 else 'InFewWords'}: n{number}" for number in range(200)
+        assert {name: status.message for name, status in said[0].items()} == {
+            f"n{number}": f"{'InOtherWords' if number % 2 else 'InFewWords'}: n{number}"
+            for number in range(200)
+            if number % 4 != 3
         }
         world.place(name)
 
@@ -424,8 +429,7 @@ class NowAndThenInBytes(Fractions):
 @pytest.mark.parametrize("weight", [1, 3, 1000], ids=str)
 def test_normalized_scores_may_be_bytes_now_and_numbers_then(weight: int, first: str) -> None:
     world = World(NowAndThenInBytes, node_count=40, settings=weighing(NowAndThenInBytes, weight))
-    for _ in range(8):  # it fits no more, and so is out of range
-        world.place("n7")
+    placed = [world.place("n7") for _ in range(8)]  # it fits no more, and so is out of range
     if first == "numbers":
         for _ in range(2):
             world.place("n0")
@@ -433,7 +437,43 @@ def test_normalized_scores_may_be_bytes_now_and_numbers_then(weight: int, first:
         found = world.hold()
         assert isinstance(found, dict) and "n7" not in found
         world.place(name)
-    assert isinstance(world.hold(), dict)
+    for uid in placed:
+        world.state.forget(uid)
+        assert isinstance(world.hold(), dict)
+
+
+class Scattered(Signing):
+    """Scores every fifth node by its pods, and the others alike. PreScore counts the nodes that fit."""
+
+    name = "Scattered"
+    score_reads = Reads(row=aspects.REQUESTED, feasible=True)
+
+    def pre_score(self, state: Any, pod: Pod, nodes: NodeSet) -> None:
+        assert len(nodes) == len(list(nodes)) == len(nodes.rows())
+
+    def score_rows(self, state: Any, pod: Pod, nodes: NodeSet) -> Any:
+        return np.array([0 if int(node.name[1:]) % 5 else len(node.pods) for node in nodes])
+
+    def score_scale(self, state: Any, pod: Pod, raw: Any) -> None:
+        return None
+
+    def normalize_rows(self, state: Any, pod: Pod, raw: Any, scale: None) -> Any:
+        return 100 - raw * 10
+
+
+def test_of_many_rows_that_changed_some_score_as_before() -> None:
+    world = World(Scattered, node_count=200)
+    world.place("n3", cpu="8")
+    for start in (40, 90, 140):
+        world.hold()
+        for number in range(start, start + 40):
+            world.place(f"n{number}")
+    world.hold()
+    for name in ("n11", "n12"):  # another node in their rows, and rows that are new
+        world.state.remove_node(name)
+        world.hold()
+        world.set_node(name)
+        world.hold()
 
 
 class InPlace(Fractions):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from kubesched.state import consistency
 from kubesched.state.cluster_state import ClusterState
+from kubesched.state.node_table import NodeSet
 from tests.build import make_node, make_pod
 
 
@@ -20,3 +23,17 @@ def test_ports_follow_a_pod_that_asks_for_the_same_as_before() -> None:
     state.remove_pod(with_port.metadata.uid)
     assert state.nodes.port_users("TCP", 80) == []
     assert consistency.check(state) == []
+
+
+def test_rows_of_a_mask_are_looked_for_when_somebody_asks() -> None:
+    state = ClusterState()
+    for number in range(4):
+        state.set_node(make_node(f"n{number}").obj())
+    mask = np.array([False, True, False, True])
+    nodes = NodeSet.where(state.nodes, mask, 2)
+    mask[:] = True
+    assert (len(nodes), nodes.size_bytes) == (2, 4)
+    assert nodes.rows().tolist() == [1, 3]
+    assert [node.name for node in nodes] == ["n1", "n3"]
+    assert nodes.size_bytes == 2 * np.dtype(np.intp).itemsize
+    assert state.nodes.all_nodes().size_bytes == 0

@@ -11,7 +11,7 @@ from kubesched.state import consistency, node_table, pod_counts, tallies
 from kubesched.state.affinity_terms import AffinityTerms, NamespaceScope, PodMatch, affinity_terms
 from kubesched.state.cluster_state import ClusterState
 from kubesched.state.pod_counts import TermKind
-from kubesched.state.tallies import Parts, mixed_sums
+from kubesched.state.tallies import Tally, WeightedCounts, weighted_sum
 from tests.build import make_namespace, make_node, make_pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -45,7 +45,7 @@ def test_pods_of_nodes_without_the_label_are_in_no_domain() -> None:
     before = tally.per_domain(table.domains(ZONE)).tolist()
     state.set_pod(make_pod("p9").labels(WEB).node("bare").obj())
     assert tally.per_domain(table.domains(ZONE)).tolist() == before
-    assert tally.sums(table.domains(ZONE)).total == sum(before)
+    assert tally.counts_by(table.domains(ZONE)).total == sum(before)
 
 
 def test_a_tally_is_summed_up_once_and_then_followed() -> None:
@@ -86,15 +86,15 @@ def test_weighted_sums_are_followed_until_one_of_the_tallies_is_gone() -> None:
     counts = table.pod_counts
     state.set_pod(make_pod("d0").label("app", "db").node("n0").obj())
 
-    def parts() -> Parts:
+    def parts() -> WeightedCounts:
         zones = table.domains(ZONE)
-        return (counts.tally(match("web")).sums(zones), 5), (counts.tally(match("db")).sums(zones), -3)
+        return (counts.tally(match("web")).counts_by(zones), 5), (counts.tally(match("db")).counts_by(zones), -3)
 
-    mixed = mixed_sums(parts())
+    mixed = weighted_sum(parts())
     assert mixed.tolist() == [2, 5, 0]
     state.set_pod(make_pod("d1").label("app", "db").node("n1").obj())
     state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
-    assert mixed_sums(parts()) is mixed
+    assert weighted_sum(parts()) is mixed
     assert mixed.tolist() == [7, 2, 0]
     assert consistency.check(state) == []
     mixed[0] += 1
@@ -102,20 +102,20 @@ def test_weighted_sums_are_followed_until_one_of_the_tallies_is_gone() -> None:
     assert [finding.endswith("has other sums per domain") for finding in findings] == [True, True]
     counts.tally(match("web")).forget_sums()
     assert consistency.check(state) == []
-    assert mixed_sums(parts()).tolist() == [7, 2, 0]
+    assert weighted_sum(parts()).tolist() == [7, 2, 0]
 
 
 def test_a_tally_may_count_in_weighted_sums_twice_and_in_many() -> None:
     state = cluster()
     tally = state.nodes.pod_counts.tally(match("web"))
-    sums = tally.sums(state.nodes.domains(ZONE))
-    twice = mixed_sums(((sums, 2), (sums, 3)))
-    others = [mixed_sums(((sums, weight),)) for weight in range(tallies._MIXES_MAX - 1)]
+    sums = tally.counts_by(state.nodes.domains(ZONE))
+    twice = weighted_sum(((sums, 2), (sums, 3)))
+    others = [weighted_sum(((sums, weight),)) for weight in range(tallies._WEIGHTED_SUMS_MAX - 1)]
     state.set_pod(make_pod("p3").labels(WEB).node("n2").obj())
     assert twice.tolist() == [10, 5, 0]
     assert [mixed.tolist() for mixed in others] == [[2 * weight, weight, 0] for weight in range(len(others))]
-    assert mixed_sums(((sums, 100),)).tolist() == [200, 100, 0]
-    assert mixed_sums(((sums, 2), (sums, 3))) is not twice
+    assert weighted_sum(((sums, 100),)).tolist() == [200, 100, 0]
+    assert weighted_sum(((sums, 2), (sums, 3))) is not twice
     assert consistency.check(state) == []
 
 
@@ -232,3 +232,62 @@ def test_values_of_labels_that_no_node_has_any_more_are_forgotten(monkeypatch: p
         versions.append(column.version)
         assert consistency.check(state) == []
     assert versions == sorted(set(versions))
+
+
+def _weighted(state: ClusterState, *apps: str) -> tuple[Tally, WeightedCounts]:
+    table = state.nodes
+    found = [table.pod_counts.tally(match(app)) for app in apps]
+    counts = tuple((tally.counts_by(table.domains(ZONE)), weight) for weight, tally in enumerate(found, 1))
+    weighted_sum(counts)
+    return found[0], counts
+
+
+def test_a_weighted_sum_ends_with_the_first_tally_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is left with the others, which would follow it for ever."""
+    monkeypatch.setattr(pod_counts, "_CELLS_MAX", 0)
+    monkeypatch.setattr(pod_counts, "_TALLIES_MIN", 2)
+    state = cluster()
+    _, ((dropped, _), (other, _)) = _weighted(state, "web", "db")
+    weighted_sum(((dropped, 7), (other, 8)))
+    assert len(other._weighted_sums) == 2
+    state.nodes.pod_counts.tally(match("db"))
+    state.nodes.pod_counts.tally(match("x"))  # there is no room for three, and that of web is the oldest
+    assert not other._weighted_sums
+
+
+def test_of_many_weighted_sums_the_oldest_ends() -> None:
+    state = cluster()
+    _, ((web, _), (db, _)) = _weighted(state, "web", "db")
+    for weight in range(tallies._WEIGHTED_SUMS_MAX):
+        weighted_sum(((web, weight),))
+    assert list(web._weighted_sums) == [((web, weight),) for weight in range(len(web._weighted_sums))]
+    assert not db._weighted_sums
+
+
+def test_a_weighted_sum_ends_with_a_topology_that_is_no_longer_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tallies, "_TOPOLOGIES_MAX", 1)
+    state = cluster()
+    web, (_, (db, _)) = _weighted(state, "web", "db")
+    web.counts_by(state.nodes.domains(HOST))
+    assert not db._weighted_sums
+
+
+def test_a_weighted_sum_ends_with_the_last_pod_that_has_the_term() -> None:
+    state = cluster()
+    table, counts = state.nodes, state.nodes.pod_counts
+    state.set_pod(make_pod("g0").node("n0").pod_affinity(ZONE, WEB, weight=3).obj())
+    (placed,) = counts.terms_about("default", WEB)
+    having, web = (
+        tally.counts_by(table.domains(ZONE)) for tally in (counts.tally_of(placed), counts.tally(match("web")))
+    )
+    assert weighted_sum(((having, 3), (web, 1))).tolist() == [4, 1, 0]
+    state.remove_pod(make_pod("g0").obj().metadata.uid)
+    assert not web._weighted_sums
+
+
+def test_the_self_check_looks_at_the_total_per_domain() -> None:
+    state = cluster()
+    tally = state.nodes.pod_counts.tally(match("web"))
+    tally.counts_by(state.nodes.domains(ZONE)).total += 1
+    (finding,) = consistency.check(state)
+    assert finding.endswith("has other sums per domain")

@@ -100,8 +100,8 @@ class Reads:
 class Verdicts:
     """The answers of a vector Filter: `why[i]` is 0 where node i of the set fits, else an index into `statuses`.
 
-    `why` has one entry per row of the asked set, in its order; `statuses[0]` is None. It may be made of any integers,
-    and is read as int32.
+    `why` has one entry per row of the asked set, in its order; `statuses[0]` is None. Any integers will do;
+    `why` gives int32.
     """
 
     __slots__ = ("_why", "domains", "of_domain", "statuses")
@@ -129,9 +129,9 @@ class Verdicts:
             assert self.of_domain is not None
             assert self.domains is not None
             why = self.of_domain.take(self.domains)
-        said: NDArray[np.int32] = why.astype(np.int32, copy=False)
-        self._why = said
-        return said
+        codes: NDArray[np.int32] = why.astype(np.int32, copy=False)
+        self._why = codes
+        return codes
 
     @classmethod
     def where(cls, rejected: NDArray[np.bool_], status: Status) -> Verdicts:

@@ -19,13 +19,13 @@ from kubesched.state.node_info import NodeInfo
 from kubesched.state.node_table import Ints, NodeSet, NodeTable
 from kubesched.state.pod_counts import PlacedTerm, PodCounts, TermKind
 from kubesched.state.pod_info import PodInfo
-from kubesched.state.tallies import Sums, Tally, mixed_sums
+from kubesched.state.tallies import DomainCounts, Tally, weighted_sum
 
 #: What may be wrong with a node; of several, the highest is told.
 FITS, REPELLED, UNWANTED, PARTNERLESS = 0, 1, 2, 3
 
 #: Pods, or weights, per domain of each topology key.
-Domains: TypeAlias = dict[str, Ints]
+PodsByKey: TypeAlias = dict[str, Ints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RequiredCounts:
 
     __slots__ = ("new", "repelling", "unwanted", "wanted")
 
-    def __init__(self, new: NewPod, repelling: Domains, wanted: Domains, unwanted: Domains) -> None:
+    def __init__(self, new: NewPod, repelling: PodsByKey, wanted: PodsByKey, unwanted: PodsByKey) -> None:
         self.new = new
         self.repelling = repelling
         self.wanted = wanted
@@ -56,28 +56,28 @@ class RequiredCounts:
     def of(cls, new: NewPod, table: NodeTable, about: Iterable[PlacedTerm]) -> RequiredCounts:
         """`about`: the terms of placed pods that are about the pod."""
         counts = table.pod_counts
-        repelling: Domains = {}
+        repelling: PodsByKey = {}
         for placed in about:
             if placed.kind is TermKind.REPELS:
                 add(repelling, placed.term.topology_key, table, counts.tally_of(placed))
-        wanted: Domains = {}
+        wanted: PodsByKey = {}
         if new.terms.wanted is not None:
             tally = counts.tally(new.terms.wanted)
             for key in keys_of(new.terms.required):
                 add(wanted, key, table, tally)
-        unwanted: Domains = {}
+        unwanted: PodsByKey = {}
         for term in new.terms.required_anti:
             add(unwanted, term.topology_key, table, counts.tally(term.match))
         return cls(new, repelling, wanted, unwanted)
 
     @property
     def repels(self) -> bool:
-        return any(_some(pods) for pods in self.repelling.values())
+        return any(any_above_0(pods) for pods in self.repelling.values())
 
     @property
     def partners_exist(self) -> bool:
         """Whether any placed pod matches all affinity terms, on a node with one of their topology labels."""
-        return any(_some(pods) for pods in self.wanted.values())
+        return any(any_above_0(pods) for pods in self.wanted.values())
 
     def clone(self) -> RequiredCounts:
         return RequiredCounts(self.new, dict(self.repelling), dict(self.wanted), dict(self.unwanted))
@@ -115,7 +115,7 @@ class RequiredCounts:
             )
             said[-1] = PARTNERLESS
             verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
-        return {key: said for key, said in verdicts.items() if _some(said)}
+        return {key: said for key, said in verdicts.items() if any_above_0(said)}
 
 
 class PreferredCounts:
@@ -142,12 +142,12 @@ class PreferredCounts:
             elif placed.kind is TermKind.NEEDS and hard_affinity_weight:
                 weight = placed.term.weight * hard_affinity_weight
                 weighted.append((placed.term.topology_key, counts.tally_of(placed), weight))
-        parts: dict[str, list[tuple[Sums, int]]] = {}
+        present: dict[str, list[tuple[DomainCounts, int]]] = {}
         for key, tally, weight in weighted:
-            sums = tally.sums(table.domains(key))
-            if sums.total:
-                parts.setdefault(key, []).append((sums, weight))
-        self.weights: Domains = {key: mixed_sums(tuple(listed)) for key, listed in parts.items()}
+            counted = tally.counts_by(table.domains(key))
+            if counted.total:
+                present.setdefault(key, []).append((counted, weight))
+        self.weights: PodsByKey = {key: weighted_sum(tuple(each)) for key, each in present.items()}
 
     def raw(self, nodes: NodeSet) -> Ints:
         raw: Ints | None = None
@@ -166,18 +166,18 @@ def keys_of(terms: Sequence[AffinityTerm]) -> list[str]:
     return list(dict.fromkeys(term.topology_key for term in terms))
 
 
-def add(domains: Domains, key: str, table: NodeTable, tally: Tally) -> None:
+def add(domains: PodsByKey, key: str, table: NodeTable, tally: Tally) -> None:
     """Add the pods of a tally to what is known per domain of the key."""
     pods = tally.per_domain(table.domains(key))
     domains[key] = domains[key] + pods if key in domains else pods
 
 
-def _some(numbers: NDArray[np.integer[Any]]) -> bool:
-    """Whether any is above 0. (`any()` would first make bools of them.)"""
+def any_above_0(numbers: NDArray[np.integer[Any]]) -> bool:
+    """Faster than `any()`, which first makes bools of them. One entry at least."""
     return bool(numbers[numbers.argmax()] > 0)
 
 
-def _change(domains: Domains, key: str, table: NodeTable, node: NodeInfo, by: int) -> None:
+def _change(domains: PodsByKey, key: str, table: NodeTable, node: NodeInfo, by: int) -> None:
     value = node.labels.get(key)
     if value is None:
         return

@@ -24,19 +24,21 @@ def highest(raw: Ints) -> int:
 
 def scaled(raw: Ints, top: int) -> Points:
     """Raw scores are not negative. Where all are 0 they stay 0."""
-    return points_of(raw, 0, top, lambda scores: scores * MAX_NODE_SCORE // max(top, 1))
+    divisor = top or 1  # of zeros
+    return points_of(raw, 0, top, lambda scores: scores * MAX_NODE_SCORE // divisor)
 
 
 def scaled_reversed(raw: Ints, top: int) -> Points:
     """Where all raw scores are 0, every node gets 100."""
-    return points_of(raw, 0, top, lambda scores: MAX_NODE_SCORE - scores * MAX_NODE_SCORE // max(top, 1))
+    divisor = top or 1
+    return points_of(raw, 0, top, lambda scores: MAX_NODE_SCORE - scores * MAX_NODE_SCORE // divisor)
 
 
 def points_of(raw: Ints, low: int, high: int, formula: Callable[[Ints], NDArray[Any]]) -> Points:
-    """What the formula makes of each raw score, which for those from `low` to `high` lies in 0..100. Others, which only
-    nodes have that do not fit, count as the nearest of these.
+    """What the formula makes of each raw score, int64[n], which for those from `low` to `high` lies in 0..100: a new
+    uint8[n]. Others, which only nodes have that do not fit, count as the nearest of these.
 
-    Where there are more nodes than different scores, each score is worked out once and looked up for every node.
+    Where there are more nodes than whole numbers from `low` to `high`, each of these is worked out once and looked up.
     """
     if high - low >= len(raw):
         return formula(raw.clip(low, high)).astype(np.uint8)

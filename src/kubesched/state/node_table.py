@@ -62,15 +62,16 @@ class NodeSet:
 
     def __init__(self, table: NodeTable, index: RowIndex) -> None:
         self.table = table
-        self._index: RowIndex | None = index
+        self._index = index
+        #: What the rows are yet to be found by.
         self._mask: Bools | None = None
         self._length = index.stop - index.start if isinstance(index, slice) else len(index)
 
     @classmethod
     def where(cls, table: NodeTable, mask: Bools, count: int) -> NodeSet:
         """The rows where a mask over all of them holds, `count` of them; they are looked for when somebody asks."""
-        nodes = cls(table, slice(0, 0))
-        nodes._index, nodes._mask, nodes._length = None, mask.copy(), count
+        nodes = cls(table, slice(0, count))
+        nodes._mask = mask.copy()
         return nodes
 
     def __len__(self) -> int:
@@ -78,10 +79,17 @@ class NodeSet:
 
     @property
     def index(self) -> RowIndex:
-        if self._index is None:
-            assert self._mask is not None
+        """What columns of the table are read at: a slice, or rows, intp[len]."""
+        if self._mask is not None:
             self._index, self._mask = np.flatnonzero(self._mask), None
+            assert len(self._index) == self._length
         return self._index
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds. Rows that nobody asked for are not looked for."""
+        held = self._index if self._mask is None else self._mask
+        return held.nbytes if isinstance(held, np.ndarray) else 0
 
     def rows(self) -> NDArray[np.intp]:
         if isinstance(self.index, slice):

@@ -23,8 +23,8 @@ ClassKey: TypeAlias = tuple[str, bytes, bool, bytes]
 
 #: Topologies over which a tally keeps its sums.
 _TOPOLOGIES_MAX = 8
-#: Weighted sums that are kept up to date with one tally's sums.
-_MIXES_MAX = 4
+#: Weighted sums of which the counts of one tally by one topology are a part.
+_WEIGHTED_SUMS_MAX = 4
 
 
 class PodClass:
@@ -58,110 +58,114 @@ class Domains:
         self.size = size
 
 
-class Sums:
-    """The pods of a tally in each domain, followed. Not to be changed by those who look."""
+class DomainCounts:
+    """The pods of a tally in each domain of a topology, followed; not to be changed by those who look.
 
-    __slots__ = ("_mixes", "domains", "per_domain", "total")
+    `per_domain`: int64[size + 1], pods, with 0 as last entry; `total`: pods on nodes that are in a domain.
+    """
+
+    __slots__ = ("_weighted_sums", "domains", "per_domain", "total")
 
     def __init__(self, domains: Domains, counts: Ints) -> None:
         self.domains = domains
-        #: One entry per domain, and 0 as last.
-        self.per_domain: Ints = _summed(domains, counts)
-        #: All of these.
+        self.per_domain: Ints = _per_domain(domains, counts)
         self.total = int(self.per_domain.sum())
-        #: The weighted sums that it has a part in, with its weight there.
-        self._mixes: dict[Parts, tuple[Ints, int]] = {}
+        #: Those that these are a part of, with their weight there.
+        self._weighted_sums: dict[WeightedCounts, tuple[Ints, int]] = {}
 
     def change(self, row: int, by: int) -> None:
         domains = self.domains
-        if row >= len(domains.of_row):
-            return
         domain = int(domains.of_row[row])
         if domain == domains.size:
             return
         self.per_domain[domain] += by
         self.total += by
-        for mixed, weight in self._mixes.values():
-            mixed[domain] += by * weight
-
-    def mixed(self, parts: Parts) -> Ints:
-        """See `mixed_sums`; it has a part there."""
-        known = self._mixes.get(parts)
-        if known is not None:
-            return known[0]
-        mixed = np.zeros(len(self.per_domain), dtype=np.int64)
-        for sums, weight in parts:
-            mixed += sums.per_domain * weight
-        for sums in dict.fromkeys(sums for sums, _ in parts):
-            if len(sums._mixes) >= _MIXES_MAX:
-                sums.close()
-            sums._mixes[parts] = mixed, sum(weight for each, weight in parts if each is sums)
-        return mixed
+        for summed, weight in self._weighted_sums.values():
+            summed[domain] += by * weight
 
     def close(self) -> None:
-        """Its part in weighted sums is over: nobody follows these any longer."""
-        for parts in list(self._mixes):
-            for sums, _ in parts:
-                sums._mixes.pop(parts, None)
+        """Others would follow sums that these are a part of for ever, and hold these through them."""
+        for counts in list(self._weighted_sums):
+            _end(counts)
 
     def is_wrong(self, counts: Ints) -> bool:
-        recount = _summed(self.domains, counts)
+        recount = _per_domain(self.domains, counts)
         if self.total != recount.sum() or not np.array_equal(self.per_domain, recount):
             return True
         return any(
-            not np.array_equal(mixed, sum(sums.per_domain * weight for sums, weight in parts))
-            for parts, (mixed, _) in self._mixes.items()
+            not np.array_equal(summed, sum(each.per_domain * weight for each, weight in weighted))
+            for weighted, (summed, _) in self._weighted_sums.items()
         )
 
 
-#: Sums of several tallies over the same domains, each with its weight.
-Parts: TypeAlias = tuple[tuple[Sums, int], ...]
+#: Pods by the same domains, of several tallies, and their weights.
+WeightedCounts: TypeAlias = tuple[tuple[DomainCounts, int], ...]
 
 
-def mixed_sums(parts: Parts) -> Ints:
-    """Weighted sums per domain, and 0 as last entry; to be looked at before the next change of the table, and not to be
-    changed. Parts over the same domains, one at least."""
-    return parts[0][0].mixed(parts)
+def weighted_sum(counts: WeightedCounts) -> Ints:
+    """Weights that add up in each domain, and 0 as last entry: int64[size + 1], followed from now on.
+
+    To be looked at before the next change of the table, and not to be changed. There is one tally at least.
+    """
+    known = counts[0][0]._weighted_sums.get(counts)
+    if known is not None:
+        return known[0]
+    summed = np.zeros(len(counts[0][0].per_domain), dtype=np.int64)
+    weights: dict[DomainCounts, int] = {}
+    for each, weight in counts:
+        summed += each.per_domain * weight
+        weights[each] = weights.get(each, 0) + weight
+    for each, weight in weights.items():
+        if len(each._weighted_sums) >= _WEIGHTED_SUMS_MAX:
+            _end(next(iter(each._weighted_sums)))
+        each._weighted_sums[counts] = summed, weight
+    return summed
+
+
+def _end(counts: WeightedCounts) -> None:
+    """Nobody follows this sum any longer."""
+    for each, _ in counts:
+        each._weighted_sums.pop(counts, None)
 
 
 class Tally:
     """`counts[row]`: pods of certain classes on each node. Entries from the table's `row_count` on mean nothing."""
 
-    __slots__ = ("_sums", "classes", "counts")
+    __slots__ = ("_by_domain", "classes", "counts")
 
     def __init__(self, capacity: int) -> None:
         self.counts: Ints = np.zeros(capacity, dtype=np.int64)
         self.classes: dict[PodClass, None] = {}
         #: Followed from the first time they are asked for; for the topologies asked for last.
-        self._sums: dict[Domains, Sums] = {}
+        self._by_domain: dict[Domains, DomainCounts] = {}
 
     def per_domain(self, domains: Domains) -> Ints:
         """The pods in each domain, and 0 as last entry. The array is the caller's."""
-        return self.sums(domains).per_domain.copy()
+        return self.counts_by(domains).per_domain.copy()
 
-    def sums(self, domains: Domains) -> Sums:
+    def counts_by(self, domains: Domains) -> DomainCounts:
         """The same, to be looked at before the next change of the table."""
-        sums = self._sums.get(domains)
-        if sums is None:
-            if len(self._sums) >= _TOPOLOGIES_MAX:
-                self._sums.pop(next(iter(self._sums))).close()
-            sums = self._sums[domains] = Sums(domains, self.counts)
-        return sums
+        known = self._by_domain.get(domains)
+        if known is None:
+            if len(self._by_domain) >= _TOPOLOGIES_MAX:
+                self._by_domain.pop(next(iter(self._by_domain))).close()
+            known = self._by_domain[domains] = DomainCounts(domains, self.counts)
+        return known
 
     def change(self, row: int, by: int) -> None:
         self.counts[row] += by
-        for sums in self._sums.values():
-            sums.change(row, by)
+        for each in self._by_domain.values():
+            each.change(row, by)
 
     def forget_sums(self) -> None:
-        for sums in self._sums.values():
-            sums.close()
-        self._sums.clear()
+        for each in self._by_domain.values():
+            each.close()
+        self._by_domain.clear()
 
     def wrong_sums(self, row_count: int) -> Iterator[Domains]:
-        """Domains over as many rows as there are, for which the sums are not those of a recount."""
-        for domains, sums in self._sums.items():
-            if len(domains.of_row) == row_count and sums.is_wrong(self.counts):
+        """Domains of other rows than there are, or for which the sums are not those of a recount."""
+        for domains, known in self._by_domain.items():
+            if len(domains.of_row) != row_count or known.is_wrong(self.counts):
                 yield domains
 
     def include(self, pods: PodClass) -> None:
@@ -178,7 +182,7 @@ class Tally:
         self.forget_sums()
 
 
-def _summed(domains: Domains, counts: Ints) -> Ints:
+def _per_domain(domains: Domains, counts: Ints) -> Ints:
     sums: Ints = np.bincount(domains.of_row, counts[: len(domains.of_row)], domains.size + 1).astype(np.int64)
     sums[-1] = 0
     return sums

@@ -21,6 +21,7 @@ from kubesched.framework.cycle_state import CycleState
 from kubesched.framework.plugin import MAX_NODE_SCORE, ScoreColumn
 from kubesched.framework.row_rules import RowRate
 from kubesched.framework.runtime.changes import FEW_ROWS, PICK_SHARE_MAX, Changes, rows_together
+from kubesched.framework.runtime.fitting import Fitting
 from kubesched.framework.runtime.kept_verdicts import KeptVerdicts
 from kubesched.framework.runtime.leaders import Leaders
 from kubesched.framework.runtime.metering import Meter
@@ -41,7 +42,7 @@ from kubesched.framework.status import LASTING_SKIP
 from kubesched.state import aspects
 from kubesched.state.cells import Bytes, Cells, Room, cells_of
 from kubesched.state.cluster_state import ClusterState
-from kubesched.state.node_table import Bools, Ints, NodeSet, RowIndex
+from kubesched.state.node_table import Ints, NodeSet, RowIndex
 
 if TYPE_CHECKING:
     from kubesched.build import vec
@@ -80,8 +81,8 @@ class KeptScores:
         #: Made once the totals of single rows change one after the other; None while all may have changed.
         self._leaders: Leaders | None = None
         self._changes_are_few = False
-        #: The rows that fit, made when somebody asks; None once they may be others.
-        self._fitting: _Fitting | None = None
+        #: The rows that fit, as of the last full `follow`; made anew when others may fit.
+        self._fitting: Fitting | None = None
 
     @property
     def scores(self) -> list[Score]:
@@ -157,7 +158,7 @@ class KeptScores:
         fits_touched = list(touched)
         fitting = self._fitting
         if fitting is None or rescale:
-            fitting = self._fitting = _Fitting(table.all_nodes(), verdicts)
+            fitting = self._fitting = Fitting(table.all_nodes(), verdicts)
         for score in self.scores:
             if changes is not None and not self._is_concerned(score, changes.aspects, rescale=rescale):
                 continue
@@ -325,13 +326,13 @@ class KeptScores:
             return None if score.name in self._state.skip_score else whole
         return changes.rows if score.row_reads & changes.aspects and len(changes.rows) else None
 
-    def _pre_score(self, score: Score, fitting: _Fitting) -> None:
+    def _pre_score(self, score: Score, fitting: Fitting) -> None:
         status = run_pre_score(score.plugin, self._state, fitting.nodes, self._meter)
         score.skips_for_good = status is LASTING_SKIP
         score.is_adopted, score.rate = False, None
 
     def _follow_score(
-        self, score: Score, asked: RowIndex | None, fitting: _Fitting, *, rescale: bool
+        self, score: Score, asked: RowIndex | None, fitting: Fitting, *, rescale: bool
     ) -> RowIndex | None:
         """Bring one plugin's scores and their share of the sums up to date; returns the rows where they changed."""
         table = self._cluster.nodes
@@ -340,7 +341,7 @@ class KeptScores:
             if not score.counts:
                 return None
             # Also of rows that are nobody's now: they may be somebody's before the plugin is asked again.
-            self._put(score, slice(0, self._verdicts.capacity), np.zeros(self._verdicts.capacity, dtype=np.int64))
+            self._put(score, slice(0, self._verdicts.capacity), np.zeros(self._verdicts.capacity, dtype=np.uint8))
             score.forget()
             return whole
         is_first = not score.counts
@@ -367,9 +368,12 @@ class KeptScores:
         return asked
 
     def _follow_scaled(
-        self, score: Score, asked: RowIndex | None, raw: ScoreColumn | None, fitting: _Fitting, *, rescale: bool
+        self, score: Score, asked: RowIndex | None, raw: ScoreColumn | None, fitting: Fitting, *, rescale: bool
     ) -> RowIndex | None:
-        """The same for a plugin that normalises; `raw` is its new scores for the rows asked about."""
+        """As `_follow_score`, for a plugin that normalises: `raw` is its new scores for the rows asked about.
+
+        Returns the rows whose normalised scores may have changed, None for none.
+        """
         whole = slice(0, self._cluster.nodes.row_count)
         if raw is None and (not rescale or (fitting.is_whole and score.scaled_count == whole.stop)):
             return None
@@ -401,7 +405,10 @@ class KeptScores:
         return asked
 
     def _put(self, score: Score, index: RowIndex, points: ScoreColumn) -> None:
-        """Take new normalised scores, and the difference to the old ones into the totals."""
+        """Take new points of these rows, and their difference to the old ones into the totals.
+
+        A slice starts at row 0.
+        """
         known = score.normalized[index]
         differ = _differing(known, points)
         if differ is None:
@@ -449,44 +456,10 @@ class KeptScores:
 
 #: Bytes of a number.
 _WIDE: Final = 8
-_ALL: Final = 1 << 62
 #: By so much the totals of rows that do not fit are lower: weights are 32 bits, and scores in range 7.
 _FAR: Final = 1 << 60
 #: Scores out of range that are no larger do not make up for that, whatever their weights.
 _HUGE: Final = 1 << 24
-
-
-class _Fitting:
-    """The rows that fit, for those who ask."""
-
-    __slots__ = ("_count", "_fits", "_nodes", "_whole", "is_whole")
-
-    def __init__(self, whole: NodeSet, verdicts: KeptVerdicts) -> None:
-        self._whole = whole
-        self._count = verdicts.fit_count
-        self.is_whole = self._count == len(whole)
-        self._fits: Bools | None = None if self.is_whole else verdicts.fits[whole.index]
-        self._nodes: NodeSet | None = whole if self._fits is None else None
-
-    @property
-    def nodes(self) -> NodeSet:
-        if self._nodes is None:
-            assert self._fits is not None
-            self._nodes = NodeSet.where(self._whole.table, self._fits, self._count)
-        return self._nodes
-
-    @property
-    def size_bytes(self) -> int:
-        rows = self._nodes.index if self._nodes is not None else None
-        return rows.nbytes if isinstance(rows, np.ndarray) else 0
-
-    def of(self, column: Ints, *, is_uniform: bool) -> Ints:
-        """Of scores of all rows, those of the rows that fit."""
-        if self._fits is None:
-            return column
-        if is_uniform:
-            return column[: self._count]
-        return column.take(self.nodes.index)  # type: ignore[arg-type]
 
 
 def _highest(total: Ints) -> NDArray[np.intp]:
@@ -495,11 +468,11 @@ def _highest(total: Ints) -> NDArray[np.intp]:
     return rows
 
 
-def _differing(before: ScoreColumn, after: ScoreColumn, known_count: int = _ALL) -> RowIndex | None:
+def _differing(before: ScoreColumn, after: ScoreColumn, known_count: int | None = None) -> RowIndex | None:
     """Where two columns differ; all rows if that is about everywhere, None for nowhere. Rows from `known_count` on are
     new: what the arrays hold of them is nothing, or of another node under another scale."""
     differ = before != after
-    if known_count < len(after):
+    if known_count is not None:
         differ[known_count:] = True
     count = np.count_nonzero(differ)
     if count > len(after) * PICK_SHARE_MAX:

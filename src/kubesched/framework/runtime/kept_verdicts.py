@@ -183,8 +183,8 @@ class KeptVerdicts:
             return 0
         ids = [self.status_id(status.of(plugin.name) if status is not None else None) for status in answer.statuses]
         if answer.of_domain is not None and answer.domains is not None:
-            return _looked_up(ids, answer.of_domain).take(answer.domains)
-        return _looked_up(ids, answer.why)
+            return _translated(answer.of_domain, ids).take(answer.domains)
+        return _translated(answer.why, ids)
 
     def status_id(self, status: Status | None) -> int:
         found = self._status_ids.get(status)
@@ -382,14 +382,13 @@ class KeptVerdicts:
         self.fit_count = int(np.count_nonzero(self.fits[: self._cluster.nodes.row_count]))
 
 
-def _looked_up(ids: list[int], places: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """`ids` at these places. Mostly they follow one another from the second on, and then to add is faster."""
-    if len(places) > FEW_ROWS and len(ids) > 1:
-        shift = ids[1] - 1
-        if all(ids[k] == k + shift for k in range(1, len(ids))):
-            looked_up: NDArray[np.int32] = (places > 0) * np.int32(shift)
-            looked_up += places.astype(np.int32, copy=False)
-            return looked_up
+def _translated(places: NDArray[np.integer[Any]], ids: list[int]) -> NDArray[np.int32]:
+    """`ids` at these places, all in range, the first of them 0 (see `checked_verdicts`). Ids mostly follow one another
+    from the second on; then adding is faster than looking up."""
+    if len(places) > FEW_ROWS and len(ids) > 1 and ids[1:] == list(range(ids[1], ids[1] + len(ids) - 1)):
+        translated: NDArray[np.int32] = (places > 0) * np.int32(ids[1] - 1)
+        translated += places.astype(np.int32, copy=False)
+        return translated
     return np.array(ids, dtype=np.int32).take(places)
 
 
