@@ -48,12 +48,14 @@ _PREEMPTION_NODES = 1_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 5_000, 20_000, 100_000], help="of plain pods")
-    parser.add_argument("--templates", type=int, nargs="+", default=[1, 97], help="of plain pods")
-    parser.add_argument("--families", nargs="*", default=FAMILIES[1:], choices=FAMILIES, help="of other pods")
-    parser.add_argument("--family-nodes", type=int, default=5_000, help="of those")
-    parser.add_argument("--decisions", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=1)
+    sizes = [1_000, 5_000, 20_000, 100_000]
+    parser.add_argument("--nodes", type=_count, nargs="+", default=sizes, help="nodes for plain pods (%(default)s)")
+    parser.add_argument("--templates", type=_count, nargs="+", default=[1, 97], help="templates of plain pods in turn")
+    parser.add_argument("--families", nargs="*", default=FAMILIES[1:], choices=FAMILIES,
+                        help="pods that are not plain; with any of them, preemption is measured too (all)")  # fmt: skip
+    parser.add_argument("--family-nodes", type=_count, default=5_000, help="nodes for those (%(default)s)")
+    parser.add_argument("--decisions", type=_count, default=1_000, help="decisions for each row (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of clusters and events (%(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     args = parser.parse_args()
     runs = [(nodes, "plain", templates) for nodes in args.nodes for templates in args.templates]
@@ -74,6 +76,12 @@ def main() -> None:
         about = {"machine": platform.platform(), "python": platform.python_version(), "build": build.kind()}
         json.dump({**about, "rows": rows}, sys.stdout, indent=1)
         print()
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 def _print_row(row: dict[str, Any], *, header: bool) -> None:

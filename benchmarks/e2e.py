@@ -105,15 +105,18 @@ def main() -> None:
     command = tuple(shlex.split(args.scheduler)) or _OURS
     ours = Target(command, args.kubeconfig, profile=args.profile)
     targets = [ours, *([Target(command, args.kubeconfig, args.beside)] if args.beside else [])]
-    overrides = {name: int(number) for name, _, number in (each.partition("=") for each in args.set)}
+    try:
+        overrides = {name: int(number) for name, _, number in (each.partition("=") for each in args.set)}
+        wanted = [workloads.load(name, overrides) for name in args.workload or ["basic/5000Nodes"]]
+    except ValueError as error:
+        parser.error(str(error))
     rows: list[list[dict[str, Any]]] = [[] for _ in targets]
     print("build: " + ", ".join(target.build or command[0] for target in targets))
     print(f"{'workload':<38}" + "".join(f"{title:>14}" for _, title, _ in _COLUMNS), flush=True)
-    for name in args.workload or ["basic/5000Nodes"]:
-        wanted = workloads.load(name, overrides)
+    for workload in wanted:
         for _ in range(args.repeat):
             for number, target in enumerate(targets):
-                row = asyncio.run(measure(wanted, target))
+                row = asyncio.run(measure(workload, target))
                 rows[number].append(row)
                 _print_row(row, "B " if number else "A " if len(targets) > 1 else "")
     for path, target, target_rows in zip((args.out, args.out_beside), targets, rows, strict=False):
