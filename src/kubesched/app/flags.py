@@ -353,8 +353,8 @@ _HEAD = """
 <!-- Written by `python -m kubesched.app.flags`; change that, not this page. -->
 
 `kubesched run` takes all flags of kube-scheduler v1.36, with the same names, defaults and syntax (`--flag=value` or
-`--flag value`; a boolean is `--flag` or `--flag=false`; `_` counts as `-`). So does `kubesched` when flags follow it and no
-command:
+`--flag value`; a boolean is `--flag` or `--flag=false`; `_` counts as `-`). So does `kubesched` with flags and without
+a command:
 
     kubesched --kubeconfig=/etc/kubernetes/scheduler.conf --authentication-kubeconfig=/etc/kubernetes/scheduler.conf \\
       --authorization-kubeconfig=/etc/kubernetes/scheduler.conf --bind-address=127.0.0.1 --leader-elect=true
