@@ -56,7 +56,7 @@ def test_files_that_cannot_be_written(manifests: Path, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere" / "config"
     ended = kubesched("run", "--embedded", "--load", manifests, "--until-settled", "--kubeconfig-out", nowhere)
     assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == f"kubesched: {nowhere}: No such file or directory"
+    assert ended.stderr.splitlines()[-1] == f"kubesched: --kubeconfig-out {nowhere}: No such file or directory"
 
 
 @pytest.mark.parametrize("port", ["99999", "-1", "x"])

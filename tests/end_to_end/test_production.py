@@ -181,7 +181,8 @@ async def test_a_taken_port_ends_it_before_anything_is_asked(tmp_path):
             arguments = [f"--kubeconfig={tmp_path / 'kubeconfig'}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
             process = await start_scheduler(arguments)
             assert await process.ended() == 1
-        assert process.lines[-1] == f"kubesched: cannot listen on 127.0.0.1:{port}: Address already in use"
+        said = f"kubesched: --bind-address, --secure-port: cannot listen on 127.0.0.1:{port}: Address already in use"
+        assert process.lines[-1] == said
         assert asked == []
 
 
