@@ -72,12 +72,12 @@ class RequiredCounts:
 
     @property
     def repels(self) -> bool:
-        return any(any_above_0(pods) for pods in self.repelling.values())
+        return any(_any_above_0(pods) for pods in self.repelling.values())
 
     @property
     def partners_exist(self) -> bool:
         """Whether any placed pod matches all affinity terms, on a node with one of their topology labels."""
-        return any(any_above_0(pods) for pods in self.wanted.values())
+        return any(_any_above_0(pods) for pods in self.wanted.values())
 
     def clone(self) -> RequiredCounts:
         return RequiredCounts(self.new, dict(self.repelling), dict(self.wanted), dict(self.unwanted))
@@ -115,7 +115,7 @@ class RequiredCounts:
             )
             said[-1] = PARTNERLESS
             verdicts[key] = np.maximum(verdicts[key], said) if key in verdicts else said
-        return {key: said for key, said in verdicts.items() if any_above_0(said)}
+        return {key: said for key, said in verdicts.items() if _any_above_0(said)}
 
 
 class PreferredCounts:
@@ -172,7 +172,7 @@ def add(domains: PodsByKey, key: str, table: NodeTable, tally: Tally) -> None:
     domains[key] = domains[key] + pods if key in domains else pods
 
 
-def any_above_0(numbers: NDArray[np.integer[Any]]) -> bool:
+def _any_above_0(numbers: NDArray[np.integer[Any]]) -> bool:
     """Faster than `any()`, which first makes bools of them. One entry at least."""
     return bool(numbers[numbers.argmax()] > 0)
 
